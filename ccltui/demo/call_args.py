@@ -43,7 +43,7 @@ def param_args(spec: Spec, call: Call, activity: Activity) -> Args:
         **_message(call, activity),
         **_group(call),
         "Global rank start": call.group.ranks[0],
-        "Global rank stride": call.group.ranks[1] - call.group.ranks[0],
+        "Global rank stride": (*call.group.ranks, call.group.ranks[0] + 1)[1] - call.group.ranks[0],
         "Rank": activity.rank,
         "Is asynchronized op": 1,
         "Input type": ["TensorList" if listed else _CPU_TYPES[call.dtype], "", "", "Scalar"],
@@ -112,17 +112,17 @@ def annotation_shapes(call: Call) -> Args:
 
 
 def _message(call: Call, activity: Activity) -> Args:
-    splits: tuple[int, ...] = ()
-    if call.operation == "all_to_allv":
+    sent, received = activity.splits or ((), ())
+    if call.operation == "all_to_allv" and not activity.splits:
         size = len(call.members)
-        splits = (activity.in_elems // size,) * size
+        sent = received = (activity.in_elems // size,) * size
     return {
         "In msg nelems": activity.in_elems,
         "Out msg nelems": activity.out_elems,
         "Group size": len(call.group.ranks),
         "dtype": call.dtype,
-        "In split size": list_text(splits),
-        "Out split size": list_text(splits),
+        "In split size": list_text(sent),
+        "Out split size": list_text(received),
     }
 
 

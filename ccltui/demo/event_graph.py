@@ -111,8 +111,8 @@ class Op(Generic[Time]):
 class Span(Struct, Generic[Time]):
     """A range on the host rows, relative to the beginning of its segments."""
 
-    category: str
-    name: str
+    kind: str
+    step: int
     segment: Segment[Time]
     offset_ns: int
     end_segment: Segment[Time]
@@ -173,7 +173,7 @@ class Host(Generic[Time]):
         return [*([last] if last is not None else []), *self.waits.get(MAIN, ())]
 
     def wait_on_host(
-        self, name: str, ops: Sequence[Op[Time]], *, before_ns: int = 0, after_ns: int = 0
+        self, kind: str, ops: Sequence[Op[Time]], *, before_ns: int = 0, after_ns: int = 0
     ) -> None:
         """Wait for device work, in a range of host work before and after the last has ended."""
         begin, before = self.segment.length_ns, self.segment
@@ -181,14 +181,14 @@ class Host(Generic[Time]):
         self.segment = Segment(before.start_ns, before, ops)
         self.segment.length_ns = after_ns
         self._graph.segments.append(self.segment)
-        self.span("cuda_runtime", name, before, begin)
+        self.span(kind, before, begin)
 
     def span(
-        self, category: str, name: str, segment: Segment[Time], begin: int, backward: bool = False
+        self, kind: str, segment: Segment[Time], begin: int, backward: bool = False
     ) -> Span[Time]:
         """Add a range from a place until now."""
         end = (self.segment, self.segment.length_ns)
-        self.spans.append(Span(category, name, segment, begin, *end, backward))
+        self.spans.append(Span(kind, self.step, segment, begin, *end, backward))
         return self.spans[-1]
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from json.encoder import encode_basestring_ascii
 from typing import Any
 
+import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -28,7 +29,7 @@ _NUM_SMS = {"NVIDIA": 132, "AMD": 304}
 
 def base_ns(spec: Spec) -> int:
     """Base of the times in the file; 0 where the layout has no base."""
-    return BASE_NS if spec.layout in ("native", "metadata_last", "one_line", "indent4") else 0
+    return 0 if spec.layout in ("bare_list", "integer_us", "old2021") else BASE_NS
 
 
 def header(spec: Spec, topology: Topology, rank: int) -> dict[str, Any]:
@@ -322,6 +323,12 @@ _FORMS: dict[Layout, _Form] = {
         lambda fields: "        " + _indented(fields, 2),
         ",\n",
         lambda header, name: f'\n    ],\n    "traceName": {json.dumps(name)}\n}}',
+    ),
+    "compact": _Form(
+        lambda header, _: orjson.dumps(header).decode()[:-1] + ',"traceEvents":[',
+        lambda fields: orjson.dumps(fields).decode(),
+        ",",
+        lambda header, name: "]}",
     ),
     "bare_list": _Form(
         lambda header, name: "[\n\n", json.dumps, ",\n", lambda header, name: "\n]\n"

@@ -36,7 +36,13 @@ KERNELS: dict[str, str] = {
         "(anonymous namespace)::FusedOptimizerTensorListMetadata<4>, at::native::"
         "(anonymous namespace)::FusedAdamMathFunctor<float, 4> >(float, double, double)"
     ),
+    "side": (
+        "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::"
+        "(anonymous namespace)::TensorListMetadata<2>, at::native::(anonymous namespace)::"
+        "BinaryOpListAlphaFunctor<float, 2, 2, 0> >(float)"
+    ),
     "copy_in": "Memcpy HtoD (Pinned -> Device)",
+    "copy_peer": "Memcpy PtoP (Device -> Device)",
     "copy_out": "Memcpy DtoH (Device -> Pageable)",
     "memset": "Memset (Device)",
 }
@@ -53,6 +59,7 @@ OPERATORS: dict[str, str] = {
     "norm": "aten::native_layer_norm",
     "grad_norm": "aten::_foreach_norm",
     "optimizer": "aten::_fused_adamw_",
+    "side": "aten::_foreach_lerp_",
     "copy_in": "aten::copy_",
     "copy_out": "aten::_local_scalar_dense",
     "memset": "aten::zero_",
@@ -82,6 +89,8 @@ CALL_OPERATORS: dict[str, str] = {
     "all_to_allv": "c10d::alltoall_base_",
     "send": "c10d::send",
     "recv": "c10d::recv_",
+    "broadcast": "c10d::broadcast_",
+    "symmetric": "symm_mem::two_shot_all_reduce_",
 }
 ANNOTATIONS: dict[str, str] = {
     "allreduce": "nccl:all_reduce",
@@ -90,6 +99,8 @@ ANNOTATIONS: dict[str, str] = {
     "all_to_allv": "nccl:all_to_all",
     "send": "nccl:send",
     "recv": "nccl:recv",
+    "batch": "nccl:coalesced",
+    "broadcast": "nccl:broadcast",
 }
 TYPES: dict[str, str] = {
     "allreduce": "AllReduce",
@@ -98,7 +109,27 @@ TYPES: dict[str, str] = {
     "all_to_allv": "AllToAll",
     "send": "Send",
     "recv": "Recv",
+    "broadcast": "Broadcast",
 }
+OTHER_CALLS: dict[str, str] = {
+    "symmetric": (
+        "void (anonymous namespace)::two_shot_all_reduce_kernel<c10::BFloat16, 16, 8, false>"
+        "(c10::BFloat16**, unsigned long, unsigned long, unsigned int**, unsigned long)"
+    ),
+    "notify_dispatch": (
+        "void deep_ep::intranode::notify_dispatch<8>(int const*, int*, int const*, int*, int, int,"
+        " int, bool const*, int*, int*, int, void**, int**, int)"
+    ),
+    "dispatch": (
+        "void deep_ep::intranode::dispatch<8, 768, 8192>(int4*, float*, int*, long*, float*, int*,"
+        " int*, int4 const*, float const*, long const*, float const*, bool const*, int const*)"
+    ),
+    "combine": (
+        "void deep_ep::intranode::combine<__nv_bfloat16, 8, 768, 4096>(__nv_bfloat16*, float*,"
+        " __nv_bfloat16 const*, float const*, int const*, int const*, int const*, int*)"
+    ),
+}
+"""Kernels of calls that no library of collectives makes."""
 
 NEW_ARGUMENTS = "(ncclDevKernelArgsStorage<4096ul>)"
 OLD_ARGUMENTS = "(ncclDevComm*, unsigned long, ncclWork*)"
@@ -110,13 +141,15 @@ def kernel_type(operation: str, library: Library) -> str:
     """Type of a collective that follows from the kernel's name alone."""
     if library == "rccl":
         return "Generic"
-    if operation in ("send", "recv", "all_to_allv"):
+    if operation in ("send", "recv", "all_to_allv", "batch"):
         return "SendRecv"
     return TYPES[operation]
 
 
 def call_kernel(operation: str, dtype: str, library: Library) -> str:
     """Name of the kernel that executes a call."""
+    if operation in OTHER_CALLS:
+        return OTHER_CALLS[operation]
     kind = kernel_type(operation, library)
     if library == "rccl":
         return f"ncclDevKernel_Generic_4{NEW_ARGUMENTS}"
@@ -127,8 +160,8 @@ def call_kernel(operation: str, dtype: str, library: Library) -> str:
         return f"ncclKernel_{kind}_RING_LL_Sum_{element}{OLD_ARGUMENTS}"
     if kind == "SendRecv":
         return f"ncclDevKernel_SendRecv{NEW_ARGUMENTS}"
-    if kind == "AllGather":
-        return f"ncclDevKernel_AllGather_RING_LL{NEW_ARGUMENTS}"
+    if kind in ("AllGather", "Broadcast"):
+        return f"ncclDevKernel_{kind}_RING_LL{NEW_ARGUMENTS}"
     return f"ncclDevKernel_{kind}_Sum_{_SHORT[dtype]}_RING_LL{NEW_ARGUMENTS}"
 
 
@@ -144,10 +177,10 @@ def operator(kind: str, *, backward: bool) -> str:
     return ATTENTION_BACKWARD_OPERATOR if kind == "attention" and backward else OPERATORS[kind]
 
 
-def launch(kind: str, library: Library) -> str:
+def launch(kind: str, library: Library, *, copies: bool = False) -> str:
     """Name of the runtime call that launches work of a kind."""
     prefix = "hip" if library == "rccl" else "cuda"
-    if kind in ("copy_in", "copy_out"):
+    if copies or kind in ("copy_in", "copy_out"):
         return f"{prefix}MemcpyAsync"
     return f"{prefix}MemsetAsync" if kind == "memset" else f"{prefix}LaunchKernel"
 

@@ -73,7 +73,6 @@ def _on_clock(activity: Activity, clock: HostClock) -> Activity:
         start_ns=clock.read(activity.start_ns),
         end_ns=clock.read(activity.end_ns),
         host_start_ns=clock.read(activity.host_start_ns),
-        host_end_ns=clock.read(activity.host_end_ns),
         launch_ns=clock.read(activity.launch_ns),
     )
 

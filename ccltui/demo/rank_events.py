@@ -17,9 +17,7 @@ from ccltui.demo.call_args import (
 )
 from ccltui.demo.event_graph import MAIN
 from ccltui.demo.simulate import (
-    CALL_NS,
     LAUNCH_NS,
-    OPERATOR_NS,
     Activity,
     Call,
     HostRange,
@@ -55,7 +53,10 @@ def pid_of(rank: int) -> int:
 
 
 class RankEvents:
-    """Host and device events of one rank, host events in the order of the host's work."""
+    """Host and device events of one rank, host events in the order of the host's work.
+
+    A ``lean`` recorder draws no flows, leaves annotations out on the device, and states no peers.
+    """
 
     def __init__(
         self,
@@ -66,6 +67,7 @@ class RankEvents:
         *,
         external: int = 0,
         correlation: int = FIRST_CORRELATION,
+        lean: bool = False,
     ) -> None:
         self.schedule = schedule
         self.spec = schedule.spec
@@ -76,6 +78,8 @@ class RankEvents:
         self.gpu: list[Event] = []
         self.external = external  # ids that were given last
         self.correlation = correlation
+        self._lean = lean
+        self._graph = 0  # the replay that was launched last
         self._of_call: dict[int, Activity] = {}
         self._write()
 
@@ -93,40 +97,34 @@ class RankEvents:
             else:
                 self._work(item)
 
-    def _new_external(self) -> int:
-        self.external += 1
-        return self.external
-
     def _new_correlation(self) -> int:
         self.correlation += 1
         return self.correlation
 
     def _host_range(self, item: HostRange) -> None:
-        dur_ns = item.end_ns - item.start_ns
+        span = (item.start_ns, item.end_ns - item.start_ns)
+        tid = self.pid + (BACKWARD_THREAD if item.backward else 0)
         if item.kind == "step":
             name = f"ProfilerStep#{self.spec.first_step + item.step}"
-            self._on_host(
-                "user_annotation", name, self.pid, item.start_ns, dur_ns, args={}, source=item
-            )
-        elif item.kind in profiler_names.HOST_EVENTS:
-            category, name = profiler_names.HOST_EVENTS[item.kind]
-            self._on_host(category, name, self.pid, item.start_ns, dur_ns, args={}, source=item)
+            self._on_host("user_annotation", name, tid, *span, source=item)
         elif item.kind == "sync":
             self._sync(item)
-        elif self.spec.metadata != "names_only" and item.call in self._of_call:
-            call = self.schedule.calls[item.call]
-            args = wait_args(self.spec, call, self._of_call[item.call])
-            self._on_host(
-                "cpu_op", "record_param_comms", self.pid, item.start_ns, dur_ns, args=args
-            )
+        elif item.kind == "wait":
+            if self.spec.metadata != "names_only" and item.call in self._of_call:
+                call = self.schedule.calls[item.call]
+                args = wait_args(self.spec, call, self._of_call[item.call])
+                self._on_host("cpu_op", "record_param_comms", tid, *span, args=args)
+        else:
+            usual = ("user_annotation", item.kind)
+            category, name = profiler_names.HOST_EVENTS.get(item.kind, usual)
+            self._on_host(category, name, tid, *span, source=item)
 
     def _sync(self, item: HostRange) -> None:
-        number, dur_ns = self._new_correlation(), item.end_ns - item.start_ns
-        args: Args = {"External id": self._new_external(), "cbid": 131, "correlation": number}
+        number, span = self._new_correlation(), (item.start_ns, item.end_ns - item.start_ns)
+        self.external += 1
+        args: Args = {"External id": self.external, "cbid": 131, "correlation": number}
         name = profiler_names.synchronize(self.spec.library)
-        self.host.append(
-            Event("X", "cuda_runtime", name, self.pid, self.pid, item.start_ns, dur_ns, args)
-        )
+        self.host.append(Event("X", "cuda_runtime", name, self.pid, self.pid, *span, args))
         if self.spec.with_sync_rows:
             args = {
                 "cuda_sync_kind": "Stream Sync",
@@ -135,74 +133,91 @@ class RankEvents:
                 "device": self.device,
                 "context": 1,
             }
-            self._on_device("cuda_sync", "Stream Sync", MAIN, item.start_ns, dur_ns, args=args)
+            row = (self.device, MAIN)
+            self.gpu.append(Event("X", "cuda_sync", "Stream Sync", *row, *span, args))
 
     def _work(self, activity: Activity) -> None:
-        backward = activity.phase == "backward"
-        external = self._on_host(
-            "cpu_op",
-            profiler_names.operator(activity.kind, backward=backward),
-            self._thread_of(activity),
-            activity.host_start_ns,
-            OPERATOR_NS - MARGIN_NS,
-            args={},
-        )
-        number = self._launch(activity, external)
+        name = profiler_names.operator(activity.kind, backward=activity.phase == "backward")
+        link = self._operator(activity, "cpu_op", name)
+        number = self._launch(activity, link)
         if activity.klass == "comp":
-            self._kernel(activity, {"External id": external}, number, {})
+            self._kernel(activity, link, number, {})
         else:
-            self._memory(activity, external, number)
+            self._memory(activity, link, number, (activity.start_ns, activity.dur_ns))
 
     def _call(self, activity: Activity) -> None:
-        spec, call = self.spec, self.schedule.calls[activity.call]
+        spec, call, kind = self.spec, self.schedule.calls[activity.call], activity.kind
         bare = spec.metadata == "names_only"
-        tid, start_ns, dur_ns = self._thread_of(activity), activity.host_start_ns, CALL_NS
-        dur_ns -= INSET_NS
-        shapes = {} if bare else operator_shapes(call, activity.kind)
-        external = self._on_host(
-            "cpu_op",
-            profiler_names.CALL_OPERATORS[activity.kind],
-            tid,
-            start_ns,
-            dur_ns,
-            args=shapes,
-        )
-        if not bare:
-            start_ns, dur_ns = start_ns + INSET_NS, dur_ns - 2 * INSET_NS
-            args = param_args(spec, call, activity)
-            external = self._on_host(
-                "cpu_op", "record_param_comms", tid, start_ns, dur_ns, args=args
+        link: Args = {}
+        if kind in profiler_names.CALL_OPERATORS:
+            shapes = {} if bare else operator_shapes(call, kind)
+            link = self._operator(
+                activity, "cpu_op", profiler_names.CALL_OPERATORS[kind], args=shapes, late_ns=1_000
             )
-        annotation = _annotation(call, activity)
-        shapes = {} if bare else annotation_shapes(call)
-        start_ns, dur_ns = start_ns + INSET_NS, dur_ns - 2 * INSET_NS
-        noted = self._on_host("user_annotation", annotation, tid, start_ns, dur_ns, args=shapes)
-        number = self._launch(activity, external)
-        has_metadata = spec.metadata in ("comms_id", "full", "no_seq")
-        metadata = kernel_args(spec, call, activity) if has_metadata else {}
-        self._kernel(activity, {"External id": external}, number, metadata)
-        self._on_device(
-            "gpu_user_annotation",
-            annotation,
-            activity.stream,
-            activity.start_ns,
-            activity.dur_ns,
-            args={"External id": noted},
-        )
+        if kind in profiler_names.TYPES and not bare:
+            args = param_args(spec, call, activity)
+            link = self._operator(
+                activity, "cpu_op", "record_param_comms", INSET_NS, args=args, late_ns=1_000
+            )
+        noted: Args = {}
+        if kind in profiler_names.ANNOTATIONS:
+            inset_ns = INSET_NS if bare else 2 * INSET_NS
+            annotation = _annotation(call, activity, lean=self._lean)
+            shapes = {} if bare or kind not in profiler_names.TYPES else annotation_shapes(call)
+            noted = self._operator(
+                activity, "user_annotation", annotation, inset_ns, args=shapes, late_ns=1_000
+            )
+        if activity.copies:
+            self._copies(activity, link)
+            return
+        number = self._launch(activity, link)
+        stated = spec.metadata in ("comms_id", "full", "no_seq") and not activity.graph
+        has_args = stated and kind in profiler_names.TYPES
+        self._kernel(activity, link, number, kernel_args(spec, call, activity) if has_args else {})
+        if noted and not self._lean:
+            self._on_device("gpu_user_annotation", annotation, activity, args=noted)
 
-    def _launch(self, activity: Activity, external: int) -> int:
+    def _copies(self, activity: Activity, link: Args) -> None:
+        """Copies from the peers, one after another; no kernel waits."""
+        share_ns = activity.dur_ns // activity.copies
+        for nth in range(activity.copies):
+            number = self._launch(activity, link, nth * LAUNCH_NS)
+            span = (activity.start_ns + nth * share_ns, share_ns)
+            self._memory(activity, link, number, span)
+
+    def _operator(
+        self,
+        activity: Activity,
+        category: str,
+        name: str,
+        inset_ns: int = 0,
+        *,
+        args: Args | None = None,
+        late_ns: int = 0,
+    ) -> Args:
+        """Add what launches an activity; return the link to it, {} in a replay of a graph."""
+        if activity.graph:
+            return {}
+        start_ns = activity.host_start_ns + inset_ns
+        dur_ns = activity.host_ns - MARGIN_NS - late_ns - 2 * inset_ns
+        tid = self._thread_of(activity)
+        return {"External id": self._on_host(category, name, tid, start_ns, dur_ns, args=args)}
+
+    def _launch(self, activity: Activity, link: Args, shift_ns: int = 0) -> int:
         """Add the runtime call and its flow to the device; return their correlation id."""
+        name = profiler_names.launch(activity.kind, self.spec.library, copies=activity.copies > 0)
+        if activity.graph:
+            if activity.graph == self._graph:
+                return self.correlation
+            self._graph, name = activity.graph, "cudaGraphLaunch"
         number, tid = self._new_correlation(), self._thread_of(activity)
-        name = profiler_names.launch(activity.kind, self.spec.library)
-        args = {"External id": external, "cbid": 211, "correlation": number}
-        at_ns = activity.launch_ns
-        self.host += [
-            Event("X", "cuda_runtime", name, self.pid, tid, at_ns, LAUNCH_NS, args),
-            Event("s", "ac2g", "ac2g", self.pid, tid, at_ns, flow=number),
-        ]
-        self.gpu.append(
-            Event("f", "ac2g", "ac2g", self.device, activity.stream, activity.start_ns, flow=number)
-        )
+        at_ns = activity.launch_ns + shift_ns
+        span, args = (at_ns, activity.launch_dur_ns), {**link, "cbid": 211, "correlation": number}
+        self.host.append(Event("X", "cuda_runtime", name, self.pid, tid, *span, args))
+        if not self._lean:
+            row = (self.device, activity.stream)
+            self.host.append(Event("s", "ac2g", "ac2g", self.pid, tid, at_ns, flow=number))
+            self.gpu.append(Event("f", "ac2g", "ac2g", *row, activity.start_ns, flow=number))
         return number
 
     def _kernel(self, activity: Activity, link: Args, number: int, metadata: Args) -> None:
@@ -230,35 +245,23 @@ class RankEvents:
             "est. achieved occupancy %": 0 if communicates else 50,
             **metadata,
         }
-        self._on_device(
-            "kernel",
-            name,
-            activity.stream,
-            activity.start_ns,
-            activity.dur_ns,
-            args=args,
-            source=activity,
-        )
+        self._on_device("kernel", name, activity, args=args, source=activity)
 
-    def _memory(self, activity: Activity, external: int, number: int) -> None:
+    def _memory(self, activity: Activity, link: Args, number: int, span: tuple[int, int]) -> None:
+        kind = "copy_peer" if activity.copies else activity.kind
         args = {
-            "External id": external,
+            **link,
             "device": self.device,
             "context": 1,
             "stream": activity.stream,
             "correlation": number,
             "bytes": activity.size_bytes,
-            "memory bandwidth (GB/s)": activity.size_bytes / max(activity.dur_ns, 1),
+            "memory bandwidth (GB/s)": activity.size_bytes / max(span[1], 1),
         }
-        self._on_device(
-            "gpu_memset" if activity.kind == "memset" else "gpu_memcpy",
-            profiler_names.kernel(activity.kind, self.spec.library, backward=False),
-            activity.stream,
-            activity.start_ns,
-            activity.dur_ns,
-            args=args,
-            source=activity,
-        )
+        category = "gpu_memset" if kind == "memset" else "gpu_memcpy"
+        name = profiler_names.kernel(kind, self.spec.library, backward=False)
+        row = (self.device, activity.stream)
+        self.gpu.append(Event("X", category, name, *row, *span, args, source=activity))
 
     def _thread_of(self, activity: Activity) -> int:
         backward = activity.phase in ("backward", "reduce")
@@ -266,37 +269,34 @@ class RankEvents:
 
     def _on_host(
         self,
-        cat: str,
+        category: str,
         name: str,
         tid: int,
         start_ns: int,
         dur_ns: int,
         *,
-        args: Args,
+        args: Args | None = None,
         source: HostRange | None = None,
     ) -> int:
         """Append an operator or annotation and return its External id."""
-        number = self._new_external()
-        args = {"External id": number, "Record function id": 0, **args, "Ev Idx": number - 1}
-        self.host.append(
-            Event("X", cat, name, self.pid, tid, start_ns, dur_ns, args, source=source)
-        )
-        return number
+        self.external += 1
+        link = {"External id": self.external, "Record function id": 0}
+        args = {**link, **(args or {}), "Ev Idx": self.external - 1}
+        row = (self.pid, tid)
+        self.host.append(Event("X", category, name, *row, start_ns, dur_ns, args, source=source))
+        return self.external
 
     def _on_device(
         self,
-        cat: str,
+        category: str,
         name: str,
-        stream: int,
-        start_ns: int,
-        dur_ns: int,
+        activity: Activity,
         *,
         args: Args,
         source: Activity | None = None,
     ) -> None:
-        self.gpu.append(
-            Event("X", cat, name, self.device, stream, start_ns, dur_ns, args, source=source)
-        )
+        row, span = (self.device, activity.stream), (activity.start_ns, activity.dur_ns)
+        self.gpu.append(Event("X", category, name, *row, *span, args, source=source))
 
 
 def _host_time(item: Activity | HostRange) -> tuple[int, int]:
@@ -306,9 +306,9 @@ def _host_time(item: Activity | HostRange) -> tuple[int, int]:
     return item.host_start_ns, 1
 
 
-def _annotation(call: Call, activity: Activity) -> str:
+def _annotation(call: Call, activity: Activity, *, lean: bool) -> str:
     name = profiler_names.ANNOTATIONS[activity.kind]
-    if not call.is_p2p:
+    if not call.is_p2p or lean:
         return name
     sender, receiver = (call.group.ranks.index(rank) for rank in call.members)
     return (

@@ -15,7 +15,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Literal, cast
+from typing import Literal
 
 import numpy as np
 from msgspec import Struct, field
@@ -29,9 +29,7 @@ from ccltui.demo.program import (
     Communicate,
     HostBusy,
     Item,
-    Operation,
     Phase,
-    Stall,
     StepBegin,
     StepEnd,
     StepProgram,
@@ -42,7 +40,7 @@ from ccltui.demo.topology import DemoGroup, Topology, lay_out
 from ccltui.parsers.array_types import I64
 
 Class = Literal["comp", "mem", "comm"]
-HostKind = Literal["step", "sync", "wait"] | Stall
+LAUNCH_NS = 5_000  # of the runtime call that launches an operation
 
 
 class Activity(Struct, frozen=True):
@@ -55,7 +53,7 @@ class Activity(Struct, frozen=True):
     start_ns: int
     end_ns: int
     host_start_ns: int
-    host_end_ns: int
+    host_ns: int  # host time of its operator
     launch_ns: int
     step: int  # counted from 0
     phase: Phase
@@ -65,6 +63,15 @@ class Activity(Struct, frozen=True):
     in_elems: int = -1  # of a call: input and output of this rank
     out_elems: int = -1
     orphan: bool = False  # its launch is not in the file
+    launch_dur_ns: int = LAUNCH_NS
+    graph: int = 0  # number of the replay that launches it, 0 for none
+    copies: int = 0  # of a call that copies from each peer instead of running a kernel
+    splits: tuple[tuple[int, ...], ...] = ()  # sent and received, where they differ between ranks
+
+    @property
+    def host_end_ns(self) -> int:
+        """End of the host's work for it."""
+        return self.host_start_ns + self.host_ns
 
     @property
     def dur_ns(self) -> int:
@@ -76,11 +83,12 @@ class HostRange(Struct, frozen=True):
     """A range on the host; ``call`` as in Activity, for waits."""
 
     rank: int
-    kind: HostKind
+    kind: str  # step, sync, wait, a stall, or the name of an annotation
     start_ns: int
     end_ns: int
     step: int
     call: int = -1
+    backward: bool = False  # on the thread of backward passes
 
 
 class Call(Struct, frozen=True):
@@ -88,7 +96,7 @@ class Call(Struct, frozen=True):
 
     index: int
     group: DemoGroup
-    operation: Operation  # "send" for a p2p transfer
+    operation: str  # "send" for a p2p transfer
     members: tuple[int, ...]
     in_elems: int
     out_elems: int
@@ -118,7 +126,6 @@ P2P_STREAMS = {("send", 1): 40, ("recv", -1): 44, ("send", -1): 48, ("recv", 1):
 OPERATOR_NS = 9_000  # host time of an operator that launches a kernel
 CALL_NS = 40_000  # host time of a collective call
 LAUNCH_AT_NS = {"comp": 3_000, "mem": 3_000, "comm": 20_000}  # from the start of the operator
-LAUNCH_NS = 5_000
 WAIT_NS = 5_000
 BETWEEN_STEPS_NS = 2_000
 FIRST_SEQ = 101
@@ -425,7 +432,7 @@ class _LaneHost(Host[I64]):
         begin = self.segment.length_ns
         self.segment.length_ns += dur_ns
         entry = Entry(None, kind, line=line, number=number)
-        self._log(entry, self.span("", kind, self.segment, begin))
+        self._log(entry, self.span(kind, self.segment, begin))
 
     def _log(self, entry: Entry, made: Op[I64] | Span[I64]) -> None:
         self.lane.steps[-1].entries.append(entry)
@@ -497,13 +504,12 @@ def records(
         call = calls.get((entry.line, entry.number), -1)
         place += entry.times
         if item is None:
-            kind = cast("HostKind", entry.kind)
-            ranges.append(HostRange(rank, kind, own[0], own[1], step, call))
+            ranges.append(HostRange(rank, entry.kind, own[0], own[1], step, call))
             continue
-        host_ns, launch_ns, start_ns, end_ns = own
+        began_ns, launch_ns, start_ns, end_ns = own
         klass = class_of(item)
-        host_end_ns = host_ns + (CALL_NS if klass == "comm" else OPERATOR_NS)
-        span = (start_ns, end_ns, host_ns, host_end_ns, launch_ns, step, item.phase)
+        host_ns = CALL_NS if klass == "comm" else OPERATOR_NS
+        span = (start_ns, end_ns, began_ns, host_ns, launch_ns, step, item.phase)
         if isinstance(item, Work):
             made = Activity(rank, item.kind, klass, entry.stream, *span, item.size_bytes)
         else:

@@ -14,6 +14,7 @@ Layout = Literal[
     "bare_list",  # a list of events: no rank, no base, no groups
     "integer_us",  # 2023: whole microseconds since the epoch, no base, no group table
     "old2021",  # 2021: capitalised categories, string threads, no rank
+    "compact",  # orjson.dumps
 ]
 Metadata = Literal[
     "comms_id",  # as "full", and the communicator's 64-bit id
@@ -37,7 +38,7 @@ Cause = Literal[
     "operator",
     "host",
 ]
-Dimension = Literal["world", "pp", "dp_replicate", "dp_shard", "tp", "ep"]
+Dimension = Literal["world", "pp", "dp_replicate", "dp_shard", "tp", "ep", "cp", "own"]
 
 
 class Straggler(Struct, frozen=True):

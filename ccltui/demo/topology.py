@@ -16,6 +16,8 @@ DESCRIPTIONS: dict[Dimension, str] = {
     "dp_shard": "mesh_dp_shard",
     "tp": "mesh_tp",
     "ep": "mesh_ep",
+    "cp": "mesh_cp",
+    "own": "undefined",  # of a rank with itself
 }
 
 

@@ -11,15 +11,6 @@ from ccltui.demo.planted.tape import COPY, SIDE, Call, Tape
 LOADING_NS: Final = 250_000
 """Wait of every rank for its next batch."""
 
-LOADING: Final = (
-    "user_annotation",
-    "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__",
-)
-COLLECTING: Final = (
-    "python_function",
-    "<built-in method collect of module object at 0x7f31c8a2d6b0>",
-)
-SAVING: Final = ("user_annotation", "save_checkpoint")
 COPIES_OF_CHECKPOINT: Final = 8
 STOPS: Final = 4
 """Allocations or synchronisations of a step that the pause is divided into."""
@@ -36,9 +27,9 @@ class HostPauses:
         """Wait for the next batch."""
         extra_ns = sum(fault.extra_ns for fault in self._acting("data_loading"))
         silent = any(fault.silent for fault in self._acting("data_loading"))
-        self.tape.busy(*LOADING, LOADING_NS + (0 if silent else extra_ns))
+        self.tape.busy("data_loading", LOADING_NS + (0 if silent else extra_ns))
         if silent:
-            self.tape.busy("", "", extra_ns)
+            self.tape.busy("", extra_ns)
 
     def in_forward(self, batch: int, layer: int) -> None:
         """Pause the main thread inside a forward pass."""
@@ -47,8 +38,7 @@ class HostPauses:
         chosen = (tape.step * 7 + tape.rank * 3) % self.spec.micro_batches
         if batch == chosen and layer == 0:
             for fault in self._acting("garbage_collection"):
-                name = ("", "") if fault.silent else COLLECTING
-                tape.busy(*name, fault.extra_ns)
+                tape.busy("" if fault.silent else fault.kind, fault.extra_ns)
         self._stop(batch, layer, backward=False)
 
     def in_backward(self, batch: int, layer: int) -> None:
@@ -61,12 +51,12 @@ class HostPauses:
         for fault in self._acting("checkpoint"):
             tape.sync()
             if not fault.silent:
-                tape.begin(*SAVING)
+                tape.begin("checkpoint")
             for _ in range(COPIES_OF_CHECKPOINT):
                 share_ns = fault.extra_ns // (2 * COPIES_OF_CHECKPOINT)
                 tape.work("copy_out", share_ns, stream=COPY, vary=False)
             tape.sync()
-            tape.busy("", "", fault.extra_ns // 2)
+            tape.busy("", fault.extra_ns // 2)
             if not fault.silent:
                 tape.end()
 
@@ -79,11 +69,11 @@ class HostPauses:
         for fault in self._acting("allocation"):
             # Memory is returned and mapped anew only when the stream has drained.
             tape.sync(main_only=True)
-            name = ("", "") if fault.silent else ("cuda_runtime", "cudaMalloc")
-            tape.busy(*name, fault.extra_ns // places, backward=backward)
+            kind = "" if fault.silent else fault.kind
+            tape.busy(kind, fault.extra_ns // places, backward=backward)
         for fault in self._acting("synchronisation"):
             tape.sync(main_only=True)
-            tape.busy("", "", fault.extra_ns // places, backward=backward)
+            tape.busy("", fault.extra_ns // places, backward=backward)
 
     def _acting(self, kind: FaultKind) -> list[Fault]:
         return [
@@ -126,7 +116,7 @@ class Layers:
         scale = self.load.forward(tape.rank, tape.step, batch) * tape.pass_factor()
         scale *= self.load.rare(tape.rank, tape.step, batch, chunk, backward=False)
         if spec.pass_ranges:
-            tape.begin("user_annotation", f"Forward {batch}")
+            tape.begin(f"Forward {batch}")
         tape.begin_graph()
         for layer in range(spec.layers):
             before(layer)
@@ -149,7 +139,7 @@ class Layers:
         scale = self.load.backward(tape.rank, tape.step, batch) * tape.pass_factor()
         scale *= self.load.rare(tape.rank, tape.step, batch, chunk, backward=True)
         if spec.pass_ranges:
-            tape.begin("user_annotation", f"Backward {batch}")
+            tape.begin(f"Backward {batch}")
         tape.begin_graph()
         for layer in reversed(range(spec.layers)):
             before(layer)

@@ -1,6 +1,7 @@
 """Planted jobs: built in memory, or written as traces with the known answer beside them.
 
-A damaged recording lacks what late windows, early ends and dropped records lose.
+What ranks have recorded on the event graph becomes the records of the demo, and the same event
+writer names them. A damaged recording lacks what late windows, early ends and dropped records lose.
 """
 
 from __future__ import annotations
@@ -8,21 +9,26 @@ from __future__ import annotations
 import gc
 import random
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import numpy as np
 import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ccltui.demo.planted import profiled_rows
-from ccltui.demo.planted.job_spec import Damage, JobSpec, Level
+from ccltui.demo import simulate
+from ccltui.demo.kineto_writer import header, trace_name, write
+from ccltui.demo.planted.job_spec import DEVICE_ONLY, Damage, JobSpec, Level
 from ccltui.demo.planted.planted_truth import PlantedTruth, known_truth
-from ccltui.demo.planted.profiled_rows import RankRows, Row, group_name
-from ccltui.demo.planted.tape import RankOp
-from ccltui.demo.planted.training_steps import run_job
+from ccltui.demo.planted.tape import Call, RankOp, Simulation, Tape
+from ccltui.demo.planted.training_steps import FIRST_STEP, run_job
+from ccltui.demo.rank_events import Event, RankEvents
+from ccltui.demo.simulate import Activity, HostRange, Schedule
+from ccltui.demo.spec import Dimension, Spec
+from ccltui.demo.topology import DemoGroup, Topology
 
 _OURS = re.compile(r"kineto_trace_\d+\.json")
 
@@ -48,18 +54,166 @@ def build_job(spec: JobSpec) -> PlantedJob:
 
 def _built(spec: JobSpec) -> PlantedJob:
     job, tapes = run_job(spec)
-    groups: Groups = {("world", tuple(range(spec.world_size))): "0"}
-    for call in job.calls.values():
-        group_name(call, groups)
+    topology, calls = _calls_of(spec, job)
     truth = known_truth(spec, job)
     files = {}
     for rank in truth.recorded:
         damage = [item for item in spec.damage if item.rank == rank]
         bare = any(item.kind == "names_only" for item in damage) and spec.has_host_rows
         level: Level = "names" if bare else spec.level
-        rows = damaged(RankRows(spec, tapes[rank], level, groups).all(), damage, spec.seed)
-        files[f"kineto_trace_{rank}.json"] = trace_bytes(spec, rank, level, rows, groups)
+        recorder = _recorder(spec, level)
+        schedule = _records(recorder, topology, tapes[rank], calls)
+        body = RankEvents(schedule, 0, 52_000 + 13 * rank, rank % spec.gpus_per_node, lean=True)
+        rows = sorted(_at_level([*body.host, *body.gpu], level), key=_in_file)
+        rows = [_on_clock(spec, rank, row) for row in damaged(rows, damage, spec.seed)]
+        top = header(recorder, topology, rank) | {"host_name": spec.host_name(rank)}
+        written = write(rows, top, base_ns=0, name="", layout="compact")
+        files[trace_name(rank)] = written.text.encode("ascii")
     return PlantedJob(spec, files, truth)
+
+
+def _recorder(spec: JobSpec, level: Level) -> Spec:
+    """The job in the terms of the event writer."""
+    return Spec.quiet(
+        tp=spec.tp,
+        pp=spec.pp,
+        dp_replicate=spec.dp,
+        dp_shard=1,
+        layers=spec.pp,
+        gpus_per_node=spec.gpus_per_node,
+        first_step=FIRST_STEP,
+        metadata="full" if level == "full" else "names_only",
+        seed=spec.seed,
+    )
+
+
+def _calls_of(spec: JobSpec, job: Simulation) -> tuple[Topology, tuple[simulate.Call, ...]]:
+    """Groups and calls of a job by their numbers."""
+    groups: dict[tuple[str, tuple[int, ...]], DemoGroup] = {}
+
+    def group_of(label: str, ranks: tuple[int, ...]) -> DemoGroup:
+        dimension = cast("Dimension", "dp_replicate" if label == "dp" else label)
+        group = DemoGroup(len(groups), dimension, str(len(groups)), ranks)
+        return groups.setdefault((label, ranks), group)
+
+    group_of("world", tuple(range(spec.world_size)))
+    calls = []
+    for call in job.calls.values():
+        kind = "_allgather_base" if call.operation == "copy_gather" else call.operation
+        made = (call.index, group_of(call.label, call.group), kind, call.ranks)
+        size = (call.elements, call.elements)
+        calls.append(simulate.Call(*made, *size, "BFloat16", call.transfer_ns, call.step))
+    return Topology((), tuple(groups.values()), spec.gpus_per_node), tuple(calls)
+
+
+_UNNUMBERED = ("batch", "symmetric", "notify_dispatch", "dispatch", "combine")
+"""Calls without a sequence number: a group of calls is launched when it ends, in none of them."""
+_LAUNCH_NS = 4_500
+
+
+def _records(
+    spec: Spec, topology: Topology, tape: Tape, calls: tuple[simulate.Call, ...]
+) -> Schedule:
+    """What a rank has recorded, as the event writer takes it."""
+    numbers: Counter[tuple[int, bool]] = Counter()
+    activities = []
+    for op in tape.ops:
+        activity = _activity(op)
+        if isinstance(op.call, Call):
+            call = calls[op.call.index]
+            line = (call.group.index, call.is_p2p)
+            numbers[line] += op.kind not in _UNNUMBERED
+            activity = _of_call(activity, op.call, numbers[line], hidden=tape.spec.hidden_waits)
+        activities.append(activity)
+    ranges = [
+        HostRange(
+            tape.rank, span.kind, span.start_ns, span.end_ns, span.step, backward=span.backward
+        )
+        for span in tape.spans
+    ]
+    return Schedule(spec, topology, (tuple(activities),), (tuple(ranges),), calls)
+
+
+def _activity(op: RankOp) -> Activity:
+    """An operation; its launch lies inside its operator."""
+    copies = op.kind.startswith("copy")
+    began_ns = op.launched_ns - op.host_ns // 2
+    launch_ns = max(op.launched_ns - _LAUNCH_NS, began_ns)
+    launch_end_ns = min(launch_ns + _LAUNCH_NS, op.launched_ns + op.host_ns // 2 - 1_000)
+    return Activity(
+        op.rank,
+        op.kind,
+        "comm" if op.call is not None else "mem" if copies else "comp",
+        op.stream,
+        op.start_ns,
+        op.end_ns,
+        began_ns,
+        op.host_ns,
+        launch_ns,
+        op.step,
+        "backward" if op.backward else "forward",
+        size_bytes=20 * (op.end_ns - op.start_ns) if copies else 0,
+        launch_dur_ns=launch_end_ns - launch_ns,
+        graph=op.graph,
+    )
+
+
+def _of_call(activity: Activity, call: Call, number: int, *, hidden: bool) -> Activity:
+    """A member of a call with its sizes; copies and hidden waits start when all members do."""
+    size, sent, received = len(call.ranks), call.elements, call.elements
+    splits: tuple[tuple[int, ...], ...] = ()
+    copies = activity.kind == "copy_gather"
+    kind = "_allgather_base" if copies else activity.kind
+    start_ns = activity.start_ns
+    if copies or (hidden and call.meeting == "all"):
+        start_ns = max(member.start_ns for member in call.members.values())
+    if kind == "_allgather_base":
+        sent = call.elements // size
+    elif kind == "_reduce_scatter_base":
+        received = call.elements // size
+    elif call.splits and kind == "all_to_allv":
+        place = call.ranks.index(activity.rank)
+        own = tuple(call.splits[rank][place] for rank in call.ranks)
+        splits = (call.splits[activity.rank], own)
+        sent, received = (64 * sum(one) for one in splits)
+    return replace(
+        activity,
+        kind=kind,
+        start_ns=start_ns,
+        size_bytes=2 * call.elements // size if copies else 0,
+        call=call.index,
+        seq=number,
+        in_elems=sent,
+        out_elems=received,
+        copies=size - 1 if copies else 0,
+        splits=splits,
+    )
+
+
+def _is_on_device(event: Event) -> bool:
+    return event.cat in ("kernel", "gpu_memcpy", "gpu_memset")
+
+
+def _in_file(event: Event) -> tuple[bool, int, int]:
+    """Sort key: host rows first, then by time, outer rows first."""
+    return _is_on_device(event), event.start_ns, -event.dur_ns
+
+
+def _at_level(events: Sequence[Event], level: Level) -> Iterator[Event]:
+    """What a recorder of a level keeps of the events."""
+    if level in ("full", "no_groups"):
+        yield from events
+        return
+    device_only = level in DEVICE_ONLY
+    own = ("device", "context", "stream", "grid", "block")
+    for event in events:
+        on_device, step = _is_on_device(event), event.name.startswith("ProfilerStep")
+        if level == "kernels":
+            if event.cat == "kernel":
+                yield replace(event, args={key: event.args[key] for key in own})
+        elif on_device or (not device_only and (step or event.cat == "cuda_runtime")):
+            args = {key: event.args[key] for key in event.args if key != "External id" or step}
+            yield replace(event, args=args)
 
 
 def write_planted(directory: Path, spec: JobSpec, *, answer: Path | None = None) -> PlantedJob:
@@ -93,7 +247,7 @@ RUNS = 3
 """Runs of consecutive device rows that dropped buffers of the profiler leave out."""
 
 
-def damaged(rows: list[Row], damage: list[Damage], seed: int) -> list[Row]:
+def damaged(rows: list[Event], damage: list[Damage], seed: int) -> list[Event]:
     """Rows that remain, in the same order."""
     for item in damage:
         if item.kind == "late":
@@ -105,51 +259,54 @@ def damaged(rows: list[Row], damage: list[Damage], seed: int) -> list[Row]:
     return rows
 
 
-def _calls(rows: list[Row]) -> list[RankOp]:
+def _calls(rows: list[Event]) -> list[Activity]:
     """Calls of the rank in the order of their launches."""
-    ops = {id(row.op): row.op for row in rows if row.op is not None and row.op.call is not None}
-    return sorted(ops.values(), key=lambda op: op.launched_ns)
+    sources = [row.source for row in rows if isinstance(row.source, Activity)]
+    found = {source.call: source for source in sources if source.call >= 0}
+    return sorted(found.values(), key=lambda activity: activity.launch_ns)
 
 
-def _late(rows: list[Row], count: int) -> list[Row]:
+def _launch_ns(row: Event) -> int:
+    """When the host work for a row began."""
+    return row.source.launch_ns if isinstance(row.source, Activity) else row.start_ns
+
+
+def _late(rows: list[Event], count: int) -> list[Event]:
     """The window begins when ``count`` calls have been launched.
 
     Device work that starts inside it is in the file, without its launch and metadata if it was
     launched before.
     """
     calls = _calls(rows)
-    begin_ns = calls[min(count, len(calls) - 1)].launched_ns - 1
+    begin_ns = calls[min(count, len(calls) - 1)].launch_ns - 1
+    own = ("device", "context", "stream", "correlation", "grid", "block", "bytes")
     kept = []
     for row in rows:
         if row.start_ns < begin_ns:
             continue
-        if row.on_device and row.launched_ns < begin_ns:
-            bare = {
-                key: value
-                for key, value in row.args.items()
-                if key in ("device", "context", "stream", "correlation", "grid", "block", "bytes")
-            }
-            kept.append(replace(row, args=bare))
+        if _is_on_device(row) and _launch_ns(row) < begin_ns:
+            args = {key: value for key, value in row.args.items() if key in own}
+            kept.append(replace(row, args=args))
         else:
             kept.append(row)
     return kept
 
 
-def _early(rows: list[Row], count: int) -> list[Row]:
+def _early(rows: list[Event], count: int) -> list[Event]:
     """The window ends before the last ``count`` calls start on the device."""
-    calls = sorted(_calls(rows), key=lambda op: op.start_ns)
+    calls = sorted(_calls(rows), key=lambda activity: activity.start_ns)
     last = calls[max(0, len(calls) - count)]
     return [
         row
         for row in rows
         if (row.start_ns < last.start_ns and row.start_ns + row.dur_ns <= last.end_ns)
-        and row.launched_ns < last.launched_ns
+        and _launch_ns(row) < last.launch_ns
     ]
 
 
-def _dropped(rows: list[Row], share: float, chance: random.Random) -> list[Row]:
+def _dropped(rows: list[Event], share: float, chance: random.Random) -> list[Event]:
     """Some runs of consecutive device rows are missing."""
-    device = [place for place, row in enumerate(rows) if row.on_device]
+    device = [place for place, row in enumerate(rows) if _is_on_device(row)]
     length = max(1, int(share * len(device) / RUNS))
     gone: set[int] = set()
     for _ in range(RUNS):
@@ -158,13 +315,10 @@ def _dropped(rows: list[Row], share: float, chance: random.Random) -> list[Row]:
     return [row for place, row in enumerate(rows) if place not in gone]
 
 
-BASE_NS = 1_775_078_550_000_000_000
 SINCE_NS = 100_000_000_000
 """How long before time 0 recorders of rounded seconds begin to count: 2**-17 s is their step."""
 ORIGIN_NS = 600_000_000_000
 """Time 0 of the true clock after the base."""
-
-Groups = dict[tuple[str, tuple[int, ...]], str]
 
 
 def recorded_ns(spec: JobSpec, host: int, true_ns: int) -> int:
@@ -185,64 +339,10 @@ def written_ns(spec: JobSpec, time_ns: int) -> int:
     return time_ns
 
 
-def trace_bytes(spec: JobSpec, rank: int, level: Level, rows: list[Row], groups: Groups) -> bytes:
-    """The file of one rank."""
-    host = spec.host_of(rank)
-    events: list[dict[str, Any]] = []
-    for row in rows:
-        start_ns, end_ns = (
-            written_ns(spec, recorded_ns(spec, host, one))
-            for one in (row.start_ns, row.start_ns + row.dur_ns)
-        )
-        pid, tid = row.place
-        events.append(
-            {
-                "ph": "X",
-                "cat": row.category,
-                "name": row.name,
-                "pid": pid,
-                "tid": tid,
-                "ts": start_ns / 1_000,
-                "dur": (end_ns - start_ns) / 1_000,
-                "args": row.args,
-            }
-        )
-    document = {**_header(spec, rank, level, groups), "traceEvents": events}
-    return orjson.dumps(document)
-
-
-def _header(spec: JobSpec, rank: int, level: Level, groups: Groups) -> dict[str, Any]:
-    devices = min(spec.gpus_per_node, spec.world_size)
-    info: dict[str, Any] = {"backend": "nccl", "rank": rank, "world_size": spec.world_size}
-    if level == "full":
-        info["pg_count"] = len(groups)
-        info["pg_config"] = [
-            {
-                "pg_name": name,
-                "pg_desc": profiled_rows.DESCRIPTIONS[label],
-                "backend_config": "cuda:nccl",
-                "pg_size": len(ranks),
-                "ranks": list(ranks),
-            }
-            for (label, ranks), name in groups.items()
-            if rank in ranks
-        ]
-    return {
-        "schemaVersion": 1,
-        "deviceProperties": [
-            {
-                "id": device,
-                "name": "NVIDIA H100 80GB HBM3",
-                "totalGlobalMem": 85_018_279_936,
-                "computeMajor": 9,
-                "computeMinor": 0,
-                "numSms": 132,
-            }
-            for device in range(devices)
-        ],
-        "distributedInfo": info,
-        "record_shapes": 0,
-        "host_name": spec.host_name(rank),
-        "displayTimeUnit": "ms",
-        "baseTimeNanoseconds": BASE_NS,
-    }
+def _on_clock(spec: JobSpec, rank: int, row: Event) -> Event:
+    """A row as the clock of the host has it."""
+    start_ns, end_ns = (
+        written_ns(spec, recorded_ns(spec, spec.host_of(rank), one))
+        for one in (row.start_ns, row.start_ns + row.dur_ns)
+    )
+    return replace(row, start_ns=start_ns, dur_ns=end_ns - start_ns)

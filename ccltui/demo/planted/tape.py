@@ -110,7 +110,7 @@ class Tape(Host[int]):
         self.rank = rank
         self.graph = 0  # number of the replay that is recorded, 0 outside of one
         self._graphs = 0
-        self._open: list[tuple[str, str, Segment[int], int]] = []
+        self._open: list[tuple[str, Segment[int], int]] = []
         self._kernels = random.Random(f"{job.spec.seed}/{rank}/kernels")
         self._host = random.Random(f"{job.spec.seed}/{rank}/host")
         self._ends = random.Random(f"{job.spec.seed}/{rank}/ends")
@@ -172,12 +172,12 @@ class Tape(Host[int]):
         self.waits.setdefault(stream, []).extend(op for op in ops if op.stream != stream)
         self._advance(WAIT_NS)
 
-    def busy(self, category: str, name: str, dur_ns: int, *, backward: bool = False) -> None:
-        """Keep the host busy; an empty name leaves no event."""
+    def busy(self, kind: str, dur_ns: int, *, backward: bool = False) -> None:
+        """Keep the host busy; an empty kind leaves no event."""
         begin = self.segment.length_ns
         self._advance(dur_ns)
-        if name:
-            self.span(category, name, self.segment, begin, backward)
+        if kind:
+            self.span(kind, self.segment, begin, backward)
 
     def sync(self, *, main_only: bool = False) -> None:
         """Let the host wait for the main stream, or for all device work so far.
@@ -185,15 +185,15 @@ class Tape(Host[int]):
         In the middle of a step a wait for all streams would include receives that are posted
         ahead, which the peer may only send after it has heard from this rank: a deadlock.
         """
-        name = "cudaStreamSynchronize" if main_only else "cudaDeviceSynchronize"
+        kind = "sync" if main_only else "synchronisation"
         waits = self.pending_main()
         if not main_only:
             waits = [*self.last.values(), *(op for ops in self.waits.values() for op in ops)]
-        self.wait_on_host(name, waits, after_ns=WAIT_NS)
+        self.wait_on_host(kind, waits, after_ns=WAIT_NS)
 
-    def begin(self, category: str, name: str) -> None:
+    def begin(self, kind: str) -> None:
         """Begin a range around what follows."""
-        self._open.append((category, name, self.segment, self.segment.length_ns))
+        self._open.append((kind, self.segment, self.segment.length_ns))
 
     def end(self, *, backward: bool = False) -> None:
         """End the range that was begun last."""

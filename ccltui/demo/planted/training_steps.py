@@ -344,10 +344,10 @@ def run_job(spec: JobSpec) -> tuple[Simulation, list[Tape]]:
         program = ShardedStep if spec.family == "fsdp" else ReplicatedStep
         steps = program(tape, load)
         for step in range(spec.steps):
-            tape.begin("user_annotation", f"ProfilerStep#{FIRST_STEP + step}")
+            tape.begin("step")
             steps.record(step)
             tape.end()
-            tape.busy("", "", BETWEEN_STEPS_NS)
+            tape.busy("", BETWEEN_STEPS_NS)
     evaluate(job)
     return job, tapes
 
