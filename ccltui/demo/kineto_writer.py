@@ -14,8 +14,7 @@ from msgspec.structs import replace
 
 from ccltui.demo.profiler_view import BASE_NS
 from ccltui.demo.rank_events import Event
-from ccltui.demo.spec import Layout, Library, Spec
-from ccltui.demo.topology import Topology
+from ccltui.demo.spec import Layout, Library, Spec, Topology
 
 NCCL_VERSIONS: dict[Library, str] = {"nccl": "2.27.3", "nccl_old": "2.17.1", "rccl": "2.22.3"}
 GPU_NAMES: dict[Library, str] = {

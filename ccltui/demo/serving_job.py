@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -270,10 +269,3 @@ class _Replica:
         times = {"ts": start / 1000, "dur": length / 1000}
         row = {"ph": "X", "cat": category, "name": name, "pid": pid, "tid": tid, **times}
         self._events[rank].append({**row, "args": args})
-
-
-def replica_ranks(job: ServingJob) -> Iterator[tuple[int, int]]:
-    """Yield replica and rank in the order of their numbers in the whole job."""
-    for replica in range(job.replicas):
-        for rank in range(job.ranks):
-            yield replica, rank

@@ -21,7 +21,6 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ccltui.demo.delays import delayed_items, jitter_source
 from ccltui.demo.event_graph import MAIN, Graph, Host, Op, Span, evaluate
 from ccltui.demo.program import (
     BYTES_PER_ELEMENT,
@@ -34,9 +33,10 @@ from ccltui.demo.program import (
     StepEnd,
     StepProgram,
     Work,
+    delayed_items,
+    jitter_source,
 )
-from ccltui.demo.spec import Spec
-from ccltui.demo.topology import DemoGroup, Topology, lay_out
+from ccltui.demo.spec import DemoGroup, Spec, Topology, lay_out
 from ccltui.parsers.array_types import I64
 
 Class = Literal["comp", "mem", "comm"]

@@ -15,8 +15,7 @@ from ccltui.demo import profiler_names
 from ccltui.demo.profiler_view import offset_ns
 from ccltui.demo.program import BYTES_PER_ELEMENT
 from ccltui.demo.simulate import Activity, Call, HostRange, Schedule
-from ccltui.demo.spec import Dimension, SlowLink, Spec, Straggler
-from ccltui.demo.topology import Topology
+from ccltui.demo.spec import Dimension, SlowLink, Spec, Straggler, Topology
 from ccltui.parsers.missing_ranks import ranges_text
 from ccltui.parsers.numbers import duration
 

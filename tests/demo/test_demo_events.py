@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ccltui.demo import LateStart, Spec, build
-from ccltui.demo.call_args import list_text
+from ccltui.demo.rank_events import list_text
 
 Event = dict[str, Any]
 PAIR = {"tp": 2, "pp": 1, "dp_shard": 1, "steps": 1, "layers": 1, "micro_batches": 1}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ccltui.demo import Spec
-from ccltui.demo.topology import lay_out
+from ccltui.demo.spec import lay_out
 
 
 def rank_sets(spec: Spec, dimension: str) -> list[tuple[int, ...]]:

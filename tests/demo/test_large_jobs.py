@@ -11,10 +11,9 @@ from msgspec.structs import replace
 from ccltui.commands import demo_command
 from ccltui.demo import Cut, SlowLink, Spec, Straggler, build
 from ccltui.demo.demo_job import CARD_NAME
-from ccltui.demo.scale import large_spec, write_large
-from ccltui.demo.scale.write_large import large_truth
+from ccltui.demo.large_job import large_spec, large_truth, write_large
 from ccltui.demo.simulate import simulate_lanes
-from ccltui.demo.topology import lay_out
+from ccltui.demo.spec import lay_out
 from ccltui.parsers.errors import GrammarError
 
 SMALL = Spec(layers=2, micro_batches=2, steps=3, stragglers=(), compress=False)

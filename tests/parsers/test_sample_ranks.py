@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ccltui.demo import Spec, write_job
-from ccltui.demo.scale import large_spec, write_large
+from ccltui.demo.large_job import large_spec, write_large
 from ccltui.metrics.catalog.stragglers.straggler_lag import straggler_lag
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.job import LoadSettings, load_job, start_job

@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from ccltui import cli
-from ccltui.demo.scale import large_spec, write_large
+from ccltui.demo.large_job import large_spec, write_large
 from ccltui.metrics.registry import metrics
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.job import Job, LoadSettings, load_job, start_job

@@ -27,8 +27,7 @@ from ccltui.demo.planted.tape import Call, RankOp, Simulation, Tape
 from ccltui.demo.planted.training_steps import FIRST_STEP, run_job
 from ccltui.demo.rank_events import Event, RankEvents
 from ccltui.demo.simulate import Activity, HostRange, Schedule
-from ccltui.demo.spec import Dimension, Spec
-from ccltui.demo.topology import DemoGroup, Topology
+from ccltui.demo.spec import DemoGroup, Dimension, Spec, Topology
 
 _OURS = re.compile(r"kineto_trace_\d+\.json")
 

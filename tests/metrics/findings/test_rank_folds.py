@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ccltui.demo.scale import large_spec, write_large
+from ccltui.demo.large_job import large_spec, write_large
 from ccltui.metrics.catalog.stragglers.straggler_lag import straggler_lag
 from ccltui.metrics.findings.waits.rank_lateness import (
     RankTable,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ccltui.demo.scale import large_spec, write_large
+from ccltui.demo.large_job import large_spec, write_large
 from ccltui.metrics.catalog.cluster.nccl_transport import nccl_transport
 from ccltui.metrics.catalog.communication.node_locality import node_locality
 from ccltui.metrics.catalog.stragglers.straggler_lag import straggler_lag

@@ -16,7 +16,6 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ccltui.demo.call_args import list_text
 from ccltui.demo.kineto_writer import (
     NATIVE_BETWEEN,
     base_ns,
@@ -34,6 +33,7 @@ from ccltui.demo.rank_events import (
     Event,
     RankEvents,
     device_steps,
+    list_text,
     pid_of,
     row_names,
     window,
@@ -48,8 +48,7 @@ from ccltui.demo.simulate import (
     StepLog,
     records,
 )
-from ccltui.demo.spec import Spec
-from ccltui.demo.topology import DemoGroup, Topology
+from ccltui.demo.spec import DemoGroup, Spec, Topology
 from ccltui.parsers.array_types import I64
 
 # Marks are 1 ms apart, because events inside others begin some microseconds after them, and ids
