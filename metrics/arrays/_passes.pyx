@@ -245,33 +245,24 @@ def replay_lanes(
     const double[:, ::1] after,
     double[:, ::1] now,
     Py_ssize_t put_off,
-    delays=(),
-    gaps=(),
+    const int64_t[::1] delay=None,
+    const int64_t[::1] gap=None,
 ):
     """Return the time of each mark, float64 [marks, lanes]: several replays in one pass.
 
     See ``step_replay.py``, which numbers the events: all calls of one ``slot`` end together.
     ``segments`` are one contiguous float64 array of operations for each of 1, 2 or 4 lanes,
     ``after`` is [slots, lanes], ``now`` [lines, lanes] the begin of each line, which is
-    overwritten. ``delays`` and ``gaps`` are int64 arrays by call for each lane, or none.
+    overwritten. ``delay`` and ``gap`` are by call, the same in all lanes.
     """
     cdef Py_ssize_t lanes = len(segments), lane
     cdef const double[::1] values
-    cdef const int64_t[::1] by_call
     cdef const double* times[4]
-    cdef const int64_t* late[4]
-    cdef const int64_t* apart[4]
-    cdef bint is_delayed = False
+    cdef const int64_t* delays = NULL
+    cdef const int64_t* gaps = NULL
     for lane in range(lanes):
         values = segments[lane]
         times[lane] = &values[0]
-        late[lane] = apart[lane] = NULL
-        if len(delays) and len(delays[lane]):
-            is_delayed = True
-            by_call = delays[lane]
-            late[lane] = &by_call[0]
-            by_call = gaps[lane]
-            apart[lane] = &by_call[0]
     count = int((np.asarray(kind) == MARK).sum())
     ended_array = np.empty((count + 1, lanes))
     cdef double[:, ::1] ended = ended_array
@@ -283,14 +274,16 @@ def replay_lanes(
     events.count = kind.shape[0]
     events.kind, events.line, events.operation = &kind[0], &line[0], &operation[0]
     events.slot, events.behind, events.call = &slot[0], &behind[0], &call[0]
+    if delay is not None and delay.shape[0]:
+        delays, gaps = &delay[0], &gap[0]
     cdef const double* afters = &after[0, 0] if after.shape[0] else NULL
     with nogil:
         if lanes == 1:
-            _lanes(events, times, afters, &now[0, 0], &end[0, 0], &ready[0, 0], &ended[0, 0], is_delayed, late, apart, 1)
+            _lanes(events, times, afters, &now[0, 0], &end[0, 0], &ready[0, 0], &ended[0, 0], delays, gaps, 1)
         elif lanes == 2:
-            _lanes(events, times, afters, &now[0, 0], &end[0, 0], &ready[0, 0], &ended[0, 0], is_delayed, late, apart, 2)
+            _lanes(events, times, afters, &now[0, 0], &end[0, 0], &ready[0, 0], &ended[0, 0], delays, gaps, 2)
         else:
-            _lanes(events, times, afters, &now[0, 0], &end[0, 0], &ready[0, 0], &ended[0, 0], is_delayed, late, apart, 4)
+            _lanes(events, times, afters, &now[0, 0], &end[0, 0], &ready[0, 0], &ended[0, 0], delays, gaps, 4)
     return ended_array[:count]
 
 
@@ -312,23 +305,20 @@ cdef inline void _lanes(
     double* end,
     double* ready,
     double* ended,
-    bint is_delayed,
-    const int64_t** delay,
-    const int64_t** gap,
+    const int64_t* delay,
+    const int64_t* gap,
     const Py_ssize_t lanes,
 ) noexcept nogil:
     """The loop of ``replay_lanes``; each caller gives a constant number of lanes."""
     cdef Py_ssize_t place, lane
     cdef int32_t what, at
     cdef double time
-    cdef double late[4]
-    cdef double apart[4]
+    cdef double late = 0
+    cdef double apart = 0
     cdef double* mine
     cdef double* ends
     cdef double* before
     cdef double* waiting
-    for lane in range(lanes):
-        late[lane] = apart[lane] = 0
     for place in range(events.count):
         what = events.kind[place]
         ends = end + events.slot[place] * lanes
@@ -336,16 +326,14 @@ cdef inline void _lanes(
             for lane in range(lanes):
                 ends[lane] += after[events.slot[place] * lanes + lane]
             continue
-        if is_delayed and what != WAIT and what != MARK:
-            at = events.call[place]
-            for lane in range(lanes):
-                late[lane] = delay[lane][at]
-                apart[lane] = gap[lane][at]
+        if delay != NULL and what != WAIT and what != MARK:
+            late = delay[events.call[place]]
+            apart = gap[events.call[place]]
         if what == BEGIN or what == BEGIN_ALONE:
             waiting = ready + events.operation[place] * lanes
             before = end + events.behind[place] * lanes
             for lane in range(lanes):
-                time = max(waiting[lane], before[lane] + apart[lane])
+                time = max(waiting[lane], before[lane] + apart)
                 ends[lane] = max(ends[lane], time)
         else:
             at = events.operation[place]
@@ -364,15 +352,15 @@ cdef inline void _lanes(
             if what == PUT_OFF:
                 waiting = ready + events.slot[place] * lanes
                 for lane in range(lanes):
-                    waiting[lane] = mine[lane] + late[lane]
+                    waiting[lane] = mine[lane] + late
                 continue
             if events.behind[place] < 0:
                 for lane in range(lanes):
-                    ends[lane] = max(ends[lane], mine[lane] + late[lane])
+                    ends[lane] = max(ends[lane], mine[lane] + late)
             else:
                 before = end + events.behind[place] * lanes
                 for lane in range(lanes):
-                    time = max(mine[lane] + late[lane], before[lane] + apart[lane])
+                    time = max(mine[lane] + late, before[lane] + apart)
                     ends[lane] = max(ends[lane], time)
         if what == POST_ALONE or what == BEGIN_ALONE:
             for lane in range(lanes):

@@ -14,7 +14,7 @@ The differences add up to the loss, T6 - T0. One of them may be slightly negativ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -68,18 +68,6 @@ class Bounds(NamedTuple):
     least_ns: float
     most_ns: float
     why: str
-
-
-class Change(NamedTuple):
-    """Times of segments, transfers and hosts in a replay, float64 ns; None: as recorded.
-
-    No step takes less than hosts need to launch it, ``need_ns``; None: all hosts.
-    """
-
-    compute_ns: F64 | None = None
-    transfer_ns: F64 | None = None
-    idle: Idle | None = None
-    need_ns: F64 | None = None
 
 
 class Ladder(Struct, frozen=True, dict=True):
@@ -158,14 +146,13 @@ class Ladder(Struct, frozen=True, dict=True):
     @cached_property
     def _recorded_lines(self) -> F64:
         """End of each line of the same replay."""
-        return self.job.replay.line_ends([self._run(Change())])[0]
+        recorded = self._run(self.compute(4), self.recorded_transfer, self.idle.recorded)
+        return self.job.replay.line_ends(recorded)
 
-    def _run(self, change: Change) -> Run:
-        compute = self.compute(4) if change.compute_ns is None else change.compute_ns
-        idle = self.idle.recorded if change.idle is None else change.idle
-        transfer = self.recorded_transfer if change.transfer_ns is None else change.transfer_ns
+    @staticmethod
+    def _run(compute_ns: F64, transfer_ns: F64, idle: Idle) -> Run:
         calls = idle.delay_ns, idle.gap_ns
-        return Run(compute + idle.host_ns, transfer, idle.begin_ns, calls)
+        return Run(compute_ns + idle.host_ns, transfer_ns, idle.begin_ns, calls)
 
     def ends(
         self,
@@ -174,56 +161,29 @@ class Ladder(Struct, frozen=True, dict=True):
         idle: Idle | None = None,
         need_ns: F64 | None = None,
     ) -> F64:
-        """Return the steps with one change, see `Change`."""
-        return self.ends_of([Change(compute_ns, transfer_ns, idle, need_ns)])[0]
+        """Return the steps with other times of segments, transfers and hosts; None: as recorded.
 
-    def ends_of(self, changes: Iterable[Change]) -> list[F64]:
-        """Return the steps with each of some changes, of which few are held at a time.
+        No step takes less than hosts need to launch it, ``need_ns``; None: all hosts.
 
         Every rank begins a step where it ended the one before: one that is no longer slower than
         others begins earlier too. Begins follow from the ends of the same replay, which is repeated
         for that.
         """
-        found: list[F64] = []
-        for some in self.job.replay.together(changes):
-            needs = (one.need_ns for one in some)
-            ends = map(self._steps, self._settled([self._run(one) for one in some]))
-            found += [
-                np.maximum(end, self.host_need_ns if need is None else need)
-                for end, need in zip(ends, needs, strict=True)
-            ]
-        return found
-
-    def _settled(self, runs: Sequence[Run]) -> list[F64]:
-        """Return the ends of the lines of replays whose steps begin where those before ended."""
-        found = self.job.replay.line_ends(runs)
-        begins = [np.asarray(run.begin_ns) for run in runs]
-        moving = list(range(len(runs)))
+        compute = self.compute(4) if compute_ns is None else compute_ns
+        idle = self.idle.recorded if idle is None else idle
+        transfer = self.recorded_transfer if transfer_ns is None else transfer_ns
+        run = self._run(compute, transfer, idle)
+        found, begin = self.job.replay.line_ends(run), idle.begin_ns
         for _ in range(ROUNDS - 1 if len(self._following) else 0):
-            later = {place: self._begins(begins[place], found[place]) for place in moving}
-            moving = [place for place in moving if self._is_apart(later[place], runs[place])]
-            if not moving:
+            moved = self._after_last(found) - self._after_last(self._recorded_lines)
+            later = idle.begin_ns.copy()
+            later[self._following] += moved[self._following - 1]
+            apart = float(np.abs(later - begin).max())
+            if apart <= SETTLED * float(self.rungs[6].mean()):
                 break
-            runs = [
-                run._replace(begin_ns=later[place]) if place in moving else run
-                for place, run in enumerate(runs)
-            ]
-            again = self.job.replay.line_ends([runs[place] for place in moving])
-            for place, ends in zip(moving, again, strict=True):
-                found[place] = ends
-        return found
-
-    def _begins(self, begin_ns: F64, line_ends: F64) -> F64:
-        """Begin of each line where those before it have moved to their ends in a replay."""
-        moved = self._after_last(line_ends) - self._after_last(self._recorded_lines)
-        found = begin_ns.copy()
-        found[self._following] += moved[self._following - 1]
-        return found
-
-    def _is_apart(self, begin_ns: F64, run: Run) -> bool:
-        """Whether begins differ from those of a replay by more than changes it no further."""
-        apart = float(np.abs(begin_ns - np.asarray(run.begin_ns)).max())
-        return apart > SETTLED * float(self.rungs[6].mean())
+            begin = later
+            found = self.job.replay.line_ends(run._replace(begin_ns=begin))
+        return np.maximum(self._steps(found), self.host_need_ns if need_ns is None else need_ns)
 
     @cached_property
     def _following(self) -> I64:
@@ -264,15 +224,8 @@ class Ladder(Struct, frozen=True, dict=True):
 
     def without_idle(self, ranks: Sequence[int] | None = None, need_ns: F64 | float = 0.0) -> F64:
         """Return the steps where ranks (indices; None: all) idle no longer than is typical."""
-        return self.ends_of([self._less_idle(ranks, need_ns)])[0]
-
-    def without_idle_of_each(self, ranks: Sequence[int]) -> list[F64]:
-        """Return the same where each of some ranks alone does so."""
-        return self.ends_of(self._less_idle([rank]) for rank in ranks)
-
-    def _less_idle(self, ranks: Sequence[int] | None, need_ns: F64 | float = 0.0) -> Change:
         idle = self.idle.with_typical(self.idle.lines_beyond(ranks))
-        return Change(idle=idle, need_ns=np.asarray(need_ns))
+        return self.ends(idle=idle, need_ns=np.asarray(need_ns))
 
     @cached_property
     def common_host_ns(self) -> float:

@@ -23,7 +23,6 @@ from ccltui.metrics.findings.replay.ladder import (
     MAX_UNKNOWN_TRANSFERS,
     MAX_UNLINKED,
     Bounds,
-    Change,
     Ladder,
     ladder_of,
 )
@@ -85,24 +84,20 @@ class Savings(Struct, frozen=True, dict=True):
         Several questions about the same lines share the replay with transfers as recorded.
         """
         if transfer_ns is not None:
-            return self.ladder.ends_of([self._mended(lines, transfer_ns)])[0]
-        return self.like_others_each([lines])[0]
-
-    def like_others_each(self, choices: Sequence[Bool]) -> list[F64]:
-        """Return the steps with the lines in each of some masks at the typical times."""
-        new = {one.tobytes(): one for one in choices if one.tobytes() not in self._replays}
-        ends = self.ladder.ends_of(self._mended(one) for one in new.values())
-        self._replays.update(zip(new, ends, strict=True))
-        return [self._replays[one.tobytes()] for one in choices]
+            return self._replayed(lines, transfer_ns)
+        key = lines.tobytes()
+        if key not in self._replays:
+            self._replays[key] = self._replayed(lines, None)
+        return self._replays[key]
 
     @cached_property
     def _replays(self) -> dict[bytes, F64]:
         return {}
 
-    def _mended(self, lines: Bool, transfer_ns: F64 | None = None) -> Change:
+    def _replayed(self, lines: Bool, transfer_ns: F64 | None) -> F64:
         idle, compute = self.ladder.idle, self.ladder.compute(4)
         mended = np.where(lines[idle.line], self._typical_segments, compute)
-        return Change(mended, transfer_ns, idle.with_typical(lines))
+        return self.ladder.ends(mended, transfer_ns, idle.with_typical(lines))
 
     @cached_property
     def even(self) -> F64:

@@ -12,10 +12,10 @@ time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from msgspec import Struct
@@ -40,7 +40,6 @@ MAX_SEARCHED: Final = 2_000_000
 
 
 _Numbers: TypeAlias = I32 | I64
-_Question = TypeVar("_Question")
 
 
 class DeadlockError(ValueError):
@@ -287,8 +286,6 @@ def replay_marks(
 
 LANES: Final = 4
 """Replays in one pass along the schedule: more of them exceed the caches."""
-MOST_TOGETHER: Final = 16_000_000
-"""Operations of all replays of one pass: what each replay takes is some 30 B for each."""
 
 
 class _Events(Struct, frozen=True):
@@ -363,19 +360,13 @@ class StepReplay:
             runs: time of each operation and of each instance, see `Run`; few are held at a time.
         """
         found = [np.empty((0, self._num_steps))]
-        for chunk in self.together(runs):
+        left = iter(runs)
+        while chunk := [Run(*one) for one in islice(left, LANES)]:
             ends = np.zeros((len(chunk), self._num_steps))
-            for row, lines in zip(ends, self.line_ends([Run(*one) for one in chunk]), strict=True):
+            for row, lines in zip(ends, self._lines(chunk), strict=True):
                 np.maximum.at(row, self._step, lines)
             found.append(ends)
         return np.concatenate(found)
-
-    def together(self, questions: Iterable[_Question]) -> Iterator[list[_Question]]:
-        """Yield questions, which are drawn as they are needed, by as many as one pass replays."""
-        left = iter(questions)
-        most = min(max(MOST_TOGETHER // max(len(self._schedule.program.kind), 1), 1), LANES)
-        while chunk := list(islice(left, most)):
-            yield chunk
 
     @cached_property
     def _events(self) -> _Events:
@@ -409,8 +400,6 @@ class StepReplay:
         after[:, len(runs) :] = 0
         filled = [*runs, *[runs[0]] * (lanes - len(runs))]
         segments = [np.ascontiguousarray(one.segment_ns, np.float64) for one in filled]
-        calls = [one.calls for one in filled if one.calls is not None]
-        delays = zip(*calls, strict=True) if calls else ((), ())
         marks: F64 = _passes.replay_lanes(
             events.kind,
             events.line,
@@ -422,7 +411,7 @@ class StepReplay:
             after,
             now,
             events.num_put_off,
-            *delays,
+            *(runs[0].calls or ()),
         )
         return np.asarray(marks[self._last_mark].T)
 
@@ -431,10 +420,14 @@ class StepReplay:
         found: F64 = self.many([(segment_ns, transfer_ns)])[0]
         return found
 
-    def line_ends(self, runs: Sequence[Run]) -> list[F64]:
-        """Return the end of each line of each of at most `LANES` replays, float64 ns from 0.
+    def line_ends(self, run: Run) -> F64:
+        """Return the end of each line, float64 ns from 0."""
+        return self._lines([run])[0]
 
-        All of them have delays of calls, or none has.
+    def _lines(self, runs: Sequence[Run]) -> list[F64]:
+        """Return the end of each line of each of at most `LANES` replays.
+
+        Delays of calls are the same in all of them: replays with their own take as long together.
         """
         if not available():
             return [self._alone(one) for one in runs]

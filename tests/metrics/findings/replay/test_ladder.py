@@ -66,21 +66,6 @@ def test_replays_in_one_compiled_pass_equal_those_in_python(
     assert Slowdown(python).details() == slowdown
 
 
-@pytest.mark.parametrize("most", [1, 10**9])
-def test_replays_with_other_delays_are_the_same_one_at_a_time_and_together(
-    most: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pauses = {(rank, step): 4_000 * (rank + 1) for rank in range(4) for step in (1, 2)}
-    slow = ladder(replace(SLOW, jitter=0.05, pauses_us=pauses))
-    monkeypatch.setattr(step_replay, "MOST_TOGETHER", most)
-
-    together = slow.without_idle_of_each([0, 1, 2])
-
-    alone = [slow.without_idle([rank]) for rank in (0, 1, 2)]
-    assert (np.stack(together) == np.stack(alone)).all()
-    assert len({ends.tobytes() for ends in alone}) > 1
-
-
 def test_an_error_of_one_clock_changes_no_share() -> None:
     shifted = replace(SLOW, clocks_us={2: 350_000.0, 3: 350_000.0})
 
