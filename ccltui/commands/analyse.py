@@ -34,7 +34,7 @@ from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.names import printable
 from ccltui.report.gates import Gate, Verdict
 from ccltui.report.json_document import Entry, Report
-from ccltui.report.output import check_target, print_message, write_file, write_report
+from ccltui.report.output import print_message, require_target, write_file, write_report
 from ccltui.report.text_layout import table, text_bytes
 from ccltui.verbs import usage_of
 
@@ -93,9 +93,7 @@ def run(arguments: Sequence[str]) -> int:
     metrics = choose_metrics([*named, *(gate.metric for gate in options.fail_if)])
     selection = args.selection_of(options)
     check_overrides(selection.overrides, metrics)
-    problem = check_target(options.junit)
-    if problem is not None:
-        raise GrammarError(problem)
+    require_target(options.junit)
     tasks = _tasks(options.traces, options.output_dir)
     rows, status = [], exit_codes.OK
     suites: dict[str, Sequence[Verdict]] = {}

@@ -21,7 +21,7 @@ from ccltui.parsers.card.card_values import known_keys
 from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.names import listed, printable
 from ccltui.report.json_document import SCHEMA_VERSION
-from ccltui.report.output import check_target, write_report
+from ccltui.report.output import require_target, write_report
 
 if TYPE_CHECKING:
     from ccltui.parsers.card.workload_card import Card
@@ -169,7 +169,7 @@ def _init(arguments: Sequence[str]) -> int:
     options = init_parser().parse_args(arguments)
     if options.trace is None and options.config is None:
         raise GrammarError("no source for the card: give a trace directory, --config FILE, or both")
-    _check_output(options.output)
+    require_target(options.output)
     if options.output not in (None, "-") and Path(options.output).exists():
         raise GrammarError(f"{options.output} exists; a card is never overwritten")
     from ccltui.metrics.card.card_draft import draft  # noqa: PLC0415
@@ -188,7 +188,7 @@ def _init(arguments: Sequence[str]) -> int:
 def _lint(arguments: Sequence[str]) -> int:
     options = lint_parser().parse_args(arguments)
     args.settle_format(options, _LINT_FORMATS, "text")
-    _check_output(options.output)
+    require_target(options.output)
 
     card, job = _card(options)
     config = _config(options.config, options.traces or options.card)
@@ -230,12 +230,6 @@ def _config(path: Path | None, directory: str | None) -> TrainConfig | None:
         beside = Path(directory) / _CONFIG_NAME
         path = beside if beside.is_file() else None
     return None if path is None else read_train_config(path)
-
-
-def _check_output(target: str | None) -> None:
-    problem = check_target(target)
-    if problem is not None:
-        raise GrammarError(problem)
 
 
 def _text(card: Card, complaints: Sequence[Complaint]) -> bytes:

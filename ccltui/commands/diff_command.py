@@ -18,7 +18,7 @@ from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.names import printable
 from ccltui.parsers.window import parse_ranks, parse_steps, parse_window
 from ccltui.report.gates import judge_details
-from ccltui.report.output import check_target, print_message, write_report
+from ccltui.report.output import print_message, require_target, write_report
 from ccltui.verbs import usage_of
 
 if TYPE_CHECKING:
@@ -231,9 +231,7 @@ def run(arguments: Sequence[str]) -> int:
     options = parser().parse_args(arguments)
     args.settle_format(options, FORMATS, "table")
     for target in (options.output, options.junit):
-        problem = check_target(target)
-        if problem is not None:
-            raise GrammarError(problem)
+        require_target(target)
     in_parts = bool(options.only_a or options.only_b)
     if options.b is None and not in_parts:
         raise GrammarError("the following arguments are required: B, or --a and --b for parts of A")

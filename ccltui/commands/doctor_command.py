@@ -15,7 +15,7 @@ from ccltui.commands.loading import LoadedJob, LoadOptions, discover_job, load_j
 from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.names import listed
 from ccltui.parsers.numbers import count, decimal_size
-from ccltui.report.output import check_target, print_message, write_report
+from ccltui.report.output import print_message, require_target, write_report
 from ccltui.report.text_layout import table, text_bytes
 from ccltui.verbs import usage_of
 
@@ -84,9 +84,7 @@ def run(arguments: Sequence[str]) -> int:
     """
     options = parser().parse_args(arguments)
     args.settle_format(options, _FORMATS, "table")
-    problem = check_target(options.output)
-    if problem is not None:
-        raise GrammarError(problem)
+    require_target(options.output)
     if options.with_names and (options.bundle is None or options.trace is None):
         raise GrammarError("--with-names needs --bundle FILE.zip and a directory")
     if options.bundle is not None:

@@ -14,7 +14,7 @@ from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError
 from ccltui.report import explanation
 from ccltui.report.explanation_writers import WRITERS, command_options
-from ccltui.report.output import check_target, write_report
+from ccltui.report.output import require_target, write_report
 from ccltui.verbs import usage_of
 
 PROG = "ccltui explain"
@@ -52,9 +52,7 @@ def run(arguments: Sequence[str]) -> int:
     """
     options = parser().parse_args(arguments)
     args.settle_format(options, WRITERS, "md")
-    problem = check_target(options.output)
-    if problem is not None:
-        raise GrammarError(problem)
+    require_target(options.output)
     if options.budget < _LEAST_BUDGET:
         raise GrammarError(f"--budget {options.budget}: at least {_LEAST_BUDGET} bytes")
     selection = args.selection_of(options)

@@ -34,7 +34,7 @@ from ccltui.report.alert_command import run_command
 from ccltui.report.explanation import headline
 from ccltui.report.gates import Gate
 from ccltui.report.json_document import Entry, Report, result_dict
-from ccltui.report.output import check_target, print_message, write_report
+from ccltui.report.output import print_message, require_target, write_report
 
 if TYPE_CHECKING:
     from ccltui.metrics.metric import Metric
@@ -98,9 +98,7 @@ def run(options: FollowOptions, loading: LoadOptions, selection: ViewOptions) ->
 
     Raises GrammarError for an invalid command line, before anything is loaded.
     """
-    problem = check_target(options.output)
-    if problem is not None:
-        raise GrammarError(problem)
+    require_target(options.output)
     with _stopped_by_signals() as stop:
         follower = Follower(options, loading, selection, stop)
         idle_since = time.monotonic()

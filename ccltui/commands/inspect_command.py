@@ -11,7 +11,7 @@ from ccltui.commands.loading import LoadOptions, load_job
 from ccltui.parsers import numbers
 from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.numbers import decimal_size
-from ccltui.report.output import check_target, write_report
+from ccltui.report.output import require_target, write_report
 from ccltui.report.printable_json import json_bytes
 from ccltui.report.text_layout import table, text_bytes
 from ccltui.verbs import usage_of
@@ -129,9 +129,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run ``ccltui inspect`` with its arguments and return the exit status."""
     options = parser().parse_args(arguments)
     args.settle_format(options, _FORMATS, "table")
-    problem = check_target(options.output)
-    if problem is not None:
-        raise GrammarError(problem)
+    require_target(options.output)
     loaded = load_job(LoadOptions.of(options.trace, options))
     # A wrong command line is refused before numpy is imported.
     from ccltui.metrics.inspection.event_facts import EventRef  # noqa: PLC0415

@@ -20,7 +20,7 @@ from ccltui.commands.measure import ALL_METRICS, check_overrides, choose_metrics
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError, TraceError, internal_error
 from ccltui.report.catalogue import FACTS, WRITERS, Catalogue, MetricColumn, Outcome, Row
-from ccltui.report.output import check_target, print_message, write_report
+from ccltui.report.output import print_message, require_target, write_report
 
 if TYPE_CHECKING:
     from ccltui.metrics.metric import Metric
@@ -73,9 +73,7 @@ def run(arguments: Sequence[str]) -> int:
     metrics = choose_metrics(options.metric or [ALL_METRICS])
     selection = args.selection_of(options)
     check_overrides(selection.overrides, metrics)
-    problem = check_target(options.output)
-    if problem is not None:
-        raise GrammarError(problem)
+    require_target(options.output)
     names = tuple(metric.name for metric in metrics)
     tasks = [Task(_loading(path, options), selection, names, functions) for path in options.traces]
     rows = _measured(tasks, options.jobs)

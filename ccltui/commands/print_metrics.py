@@ -22,10 +22,9 @@ from ccltui.commands.measure import (
 )
 from ccltui.metrics.facts import FACTS, CostRecord, recorded
 from ccltui.metrics.view.view_options import ViewOptions
-from ccltui.parsers.errors import GrammarError
 from ccltui.report.gates import Gate, Verdict, judge
 from ccltui.report.json_document import Entry, Report
-from ccltui.report.output import check_target, print_message, write_report
+from ccltui.report.output import print_message, require_target, write_report
 from ccltui.report.text_layout import table
 
 if TYPE_CHECKING:
@@ -54,9 +53,7 @@ def run(options: PrintOptions, loading: LoadOptions, selection: ViewOptions) -> 
     metrics = choose_metrics([*options.metrics, *(gate.metric for gate in options.gates)])
     check_overrides(selection.overrides, metrics)
     for target in (options.output, options.junit):
-        problem = check_target(target)
-        if problem is not None:
-            raise GrammarError(problem)
+        require_target(target)
     # Imported here: it imports orjson.
     from ccltui.report.writers import writer_named  # noqa: PLC0415
 

@@ -10,8 +10,7 @@ from ccltui import arguments as args
 from ccltui import exit_codes
 from ccltui.commands.loading import LoadOptions, job_name
 from ccltui.commands.measure import check_overrides, choose_metrics, measure
-from ccltui.parsers.errors import GrammarError
-from ccltui.report.output import check_target, print_message, streamed, write_report
+from ccltui.report.output import print_message, require_target, streamed, write_report
 from ccltui.verbs import usage_of
 
 if TYPE_CHECKING:
@@ -63,9 +62,7 @@ def run(arguments: Sequence[str]) -> int:
     from ccltui.report.page.make_page import METRICS, make_page  # noqa: PLC0415
 
     target = options.output or f"{job_name(options.trace)}-report.{options.format}"
-    problem = check_target(target)
-    if problem is not None:
-        raise GrammarError(problem)
+    require_target(target)
     if target != "-" and Path(target).exists():
         print_message(f"{target} exists and is not replaced")
         return exit_codes.INPUT

@@ -12,7 +12,7 @@ from ccltui import exit_codes
 from ccltui.commands.loading import LoadOptions
 from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.window import parse_window
-from ccltui.report.output import check_target, print_message, write_report
+from ccltui.report.output import print_message, require_target, write_report
 
 if TYPE_CHECKING:
     from ccltui.metrics.nsys_reports import Report
@@ -168,9 +168,7 @@ def _percent(text: str) -> float:
 def run(arguments: Sequence[str]) -> int:
     """Run ``ccltui stats`` with its arguments and return the exit status."""
     options = parser().parse_args(arguments)
-    problem = check_target(options.svg)
-    if problem is not None:
-        raise GrammarError(problem)
+    require_target(options.svg)
     if options.alltoall:
         return _print_studies(options)
     if options.svg is not None:
@@ -191,9 +189,7 @@ def _print_studies(options: argparse.Namespace) -> int:
     chosen = single.format
     if chosen not in _STUDY_FORMATS:
         raise GrammarError(f"--alltoall is written as {', '.join(_STUDY_FORMATS)}")
-    problem = check_target(target)
-    if problem is not None:
-        raise GrammarError(problem)
+    require_target(target)
     studies = studies_of(options.path, window=options.filter_time)
     for sentence in studies.problems:
         print_message(sentence)

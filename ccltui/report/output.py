@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.safe_text import safe_text
 from ccltui.report.session_log import LOG
 
@@ -89,6 +90,13 @@ def check_target(target: str | None) -> str | None:
     if not path.resolve().parent.is_dir():
         return f"{target}: the folder {path.resolve().parent} does not exist"
     return None
+
+
+def require_target(target: str | None) -> None:
+    """Raise GrammarError where ``target`` cannot be written."""
+    problem = check_target(target)
+    if problem is not None:
+        raise GrammarError(problem)
 
 
 def print_message(message: str) -> None:

@@ -18,7 +18,7 @@ from msgspec import Struct
 from ccltui.metrics.nsys_reports import Report
 from ccltui.parsers.errors import GrammarError, TraceError
 from ccltui.report.nsys_text.nsys_writers import EXTENSIONS, Layout, parse_layout, write_reports
-from ccltui.report.output import check_target, print_message, write_report
+from ccltui.report.output import check_target, print_message, require_target, write_report
 
 CONSOLE: Final = "-"
 DEFAULT_BASE: Final = "."
@@ -66,9 +66,7 @@ def check_outputs(outputs: Sequence[str]) -> None:
     """Refuse outputs that cannot be written, before any work is done. Raises GrammarError."""
     for output in outputs:
         if output != DEFAULT_BASE and not output.startswith(_COMMAND):
-            problem = check_target(output if _is_file(output) else f"{output}_")
-            if problem is not None:
-                raise GrammarError(problem)
+            require_target(output if _is_file(output) else f"{output}_")
 
 
 def _is_file(output: str) -> bool:

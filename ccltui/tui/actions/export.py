@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from ccltui.parsers.errors import GrammarError
 from ccltui.report.csv_text import csv_text
-from ccltui.report.output import check_target, write_new_file
+from ccltui.report.output import require_target, write_new_file
 from ccltui.tui.moves import causal_zoom, compare_ranks, inspector
 from ccltui.tui.state.pane import Record, drawer_shows, pane_in_view
 from ccltui.tui.state.scene import Scene
@@ -37,9 +37,7 @@ def export_to(text: str, scene: Scene) -> Export:
         raise GrammarError("the name must end in .csv or .json")
     if os.path.lexists(path):  # also true of a broken link: writing would create its target
         raise GrammarError(f"{path} is there already")
-    problem = check_target(str(path))
-    if problem is not None:
-        raise GrammarError(problem)
+    require_target(str(path))
     if is_of_beginnings(scene):
         raise GrammarError("ranks are only partly read: their numbers are not written")
     if next(rows_of(scene), None) is None:
