@@ -9,7 +9,7 @@ bounds.
 
 from libc.math cimport INFINITY, fabs, log1p
 from libc.stdint cimport int64_t, uint8_t, uint64_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
 import numpy as np
@@ -248,29 +248,197 @@ cdef class _Pair:
     cdef const int64_t* other_dur
     cdef Py_ssize_t others
 
-    cdef int64_t longer(self, Py_ssize_t i, Py_ssize_t j) noexcept nogil:
+    cdef inline int64_t longer(self, Py_ssize_t i, Py_ssize_t j) noexcept nogil:
         cdef int64_t longer = self.dur[i] - self.other_dur[j]
         return longer if longer >= 0 else -longer
 
-    cdef Py_ssize_t cells(self, int64_t low, int64_t high, Cell* into) noexcept nogil:
-        """Number of the like pairs that end ``low`` to ``high`` ns apart, which are written."""
-        cdef Py_ssize_t i, j, stop, count = 0
-        for i in range(self.count):
-            j = _first_from(self.other_end, 0, self.others, self.end[i] - high)
-            stop = _first_from(self.other_end, j, self.others, self.end[i] - low + 1)
-            while j < stop:
-                if self.what[i] == self.other_what[j]:
-                    if into != NULL:
-                        into[count].apart = self.end[i] - self.other_end[j]
-                        into[count].longer = self.longer(i, j)
-                    count += 1
-                j += 1
-        return count
-
 
 cdef enum:
-    MOST_BINS = 4096
+    MOST_BINS = 1 << 15
+    IN_BLOCK = 128  # bins of which the largest bound is kept, so that few are looked at
     MOST_FOUND = 16
+
+
+cdef struct Best:
+    double votes
+    double median
+    int64_t apart
+
+
+cdef class _Bins:
+    """Differences of ends of like calls by bin, and an upper bound of the votes of each bin.
+
+    ``bound`` is that of windows that begin in a bin: the votes of the bin and the next, until the
+    bin is looked at. Then it is the most votes of a window, which ``best`` describes.
+    """
+
+    cdef int64_t low, bin_ns
+    cdef int shift
+    cdef Py_ssize_t bins, cells
+    cdef double fine_ns, least
+    cdef Py_ssize_t fewest
+    cdef double* bound
+    cdef double* most_of_block
+    cdef Py_ssize_t* first
+    cdef uint8_t* known
+    cdef Best* best
+    cdef Cell* cell
+    cdef int64_t[MOST_FOUND] taken
+    cdef Py_ssize_t num_taken
+
+    def __cinit__(self):
+        self.bound = self.most_of_block = NULL
+        self.first = NULL
+        self.known = NULL
+        self.best = NULL
+        self.cell = NULL
+        self.num_taken = 0
+
+    def __dealloc__(self):
+        free(self.bound)
+        free(self.most_of_block)
+        free(self.first)
+        free(self.known)
+        free(self.best)
+        free(self.cell)
+
+    cdef int fill(self, _Pair pair) except -1:
+        """Put all like pairs of calls into bins."""
+        cdef Py_ssize_t i, j, place, count = pair.count, others = pair.others
+        cdef int64_t span = pair.end[count - 1] - pair.other_end[0]
+        self.low = pair.end[0] - pair.other_end[others - 1]
+        span -= self.low
+        self.shift = 0
+        while (<int64_t> 1 << self.shift) < self.bin_ns or (span >> self.shift) >= MOST_BINS:
+            self.shift += 1
+        self.bins = (span >> self.shift) + 1
+        self.bound = <double*> calloc(self.bins + 2, sizeof(double))
+        self.first = <Py_ssize_t*> calloc(self.bins + 3, sizeof(Py_ssize_t))
+        self.known = <uint8_t*> calloc(self.bins + 1, 1)
+        self.best = <Best*> malloc((self.bins + 1) * sizeof(Best))
+        self.most_of_block = <double*> calloc(self.bins // IN_BLOCK + 1, sizeof(double))
+        if (
+            self.bound == NULL or self.first == NULL or self.known == NULL or self.best == NULL
+            or self.most_of_block == NULL
+        ):
+            raise MemoryError
+        with nogil:
+            for i in range(count):
+                for j in range(others):
+                    if pair.what[i] == pair.other_what[j]:
+                        place = (pair.end[i] - pair.other_end[j] - self.low) >> self.shift
+                        self.bound[place] += (
+                            _above_log(1.0 + pair.longer(i, j) / self.fine_ns) + self.least
+                        )
+                        self.first[place + 2] += 1
+            for i in range(2, self.bins + 3):
+                self.first[i] += self.first[i - 1]
+            self.cells = self.first[self.bins + 2]
+        if self.cells < self.fewest:
+            return 0
+        self.cell = <Cell*> malloc(self.cells * sizeof(Cell))
+        if self.cell == NULL:
+            raise MemoryError
+        with nogil:
+            for i in range(count):
+                for j in range(others):
+                    if pair.what[i] == pair.other_what[j]:
+                        place = (pair.end[i] - pair.other_end[j] - self.low) >> self.shift
+                        self.cell[self.first[place + 1]].apart = pair.end[i] - pair.other_end[j]
+                        self.cell[self.first[place + 1]].longer = pair.longer(i, j)
+                        self.first[place + 1] += 1
+            for i in range(self.bins):
+                self.bound[i] += self.bound[i + 1]
+                if self.first[i + 2 if i + 2 <= self.bins else self.bins] - self.first[i] < self.fewest:
+                    self.bound[i] = 0
+            for i in range(self.bins // IN_BLOCK + 1):
+                self.renew(i)
+        return 0
+
+    cdef void renew(self, Py_ssize_t block) noexcept nogil:
+        """Find the largest bound of a block of bins."""
+        cdef Py_ssize_t i
+        self.most_of_block[block] = 0
+        for i in range(block * IN_BLOCK, min((block + 1) * IN_BLOCK, self.bins)):
+            if self.bound[i] > self.most_of_block[block]:
+                self.most_of_block[block] = self.bound[i]
+
+    cdef Py_ssize_t largest(self) noexcept nogil:
+        """Return the first bin of the largest bound, -1 where all are 0."""
+        cdef Py_ssize_t i, block = -1
+        cdef double most = 0
+        for i in range(self.bins // IN_BLOCK + 1):
+            if self.most_of_block[i] > most:
+                most = self.most_of_block[i]
+                block = i
+        if block < 0:
+            return -1
+        i = block * IN_BLOCK
+        while self.bound[i] < most:
+            i += 1
+        return i
+
+    cdef bint is_taken(self, int64_t apart) noexcept nogil:
+        """Whether a difference is near one that was found before."""
+        cdef Py_ssize_t i
+        for i in range(self.num_taken):
+            if -2 * self.bin_ns <= apart - self.taken[i] < 3 * self.bin_ns:
+                return True
+        return False
+
+    cdef int look_at(self, Py_ssize_t place) except -1:
+        """Find the window with the most votes among those that begin in a bin."""
+        cdef Py_ssize_t i, start = self.first[place], begin, stop = 0, middle
+        cdef Py_ssize_t next_bins = place + 2 if place + 2 <= self.bins else self.bins
+        cdef Py_ssize_t held = self.first[next_bins] - start, own = self.first[place + 1] - start
+        cdef Cell* cell = &self.cell[start]
+        cdef double* prefix = <double*> malloc((held + 1) * sizeof(double))
+        cdef double votes
+        cdef Best* best = &self.best[place]
+        if prefix == NULL:
+            raise MemoryError
+        # bins are sorted one by one: of two neighbours either may be looked at first
+        if not self.known[place] & 2:
+            _sort_cells(cell, own)
+            self.known[place] |= 2
+        if own < held and not self.known[place + 1] & 2:
+            _sort_cells(cell + own, held - own)
+            self.known[place + 1] |= 2
+        with nogil:
+            prefix[0] = 0.0
+            for i in range(held):
+                prefix[i + 1] = prefix[i] + (log1p(cell[i].longer / self.fine_ns) + self.least)
+            best.votes, best.median, best.apart = 0.0, 0.0, 0
+            for begin in range(own):
+                while stop < held and cell[stop].apart <= cell[begin].apart + self.bin_ns:
+                    stop += 1
+                votes = prefix[stop] - prefix[begin]
+                if stop - begin < self.fewest or votes <= best.votes:
+                    continue
+                if self.is_taken(cell[begin].apart):
+                    continue
+                best.votes, best.apart = votes, cell[begin].apart
+                middle = begin + (stop - begin) // 2
+                best.median = <double> cell[middle].apart
+                if (stop - begin) % 2 == 0:
+                    best.median = (<double> cell[middle - 1].apart + best.median) / 2
+            self.known[place] |= 1
+            self.bound[place] = best.votes
+            self.renew(place // IN_BLOCK)
+        free(prefix)
+        return 0
+
+    cdef int take(self, int64_t apart) except -1:
+        """Leave out differences near one that is found."""
+        cdef int64_t place
+        self.taken[self.num_taken] = apart
+        self.num_taken += 1
+        place = max((apart - 2 * self.bin_ns - self.low) >> self.shift, 0)
+        while place < self.bins and place <= (apart + 3 * self.bin_ns - self.low) >> self.shift:
+            if self.known[place] & 1:
+                self.look_at(place)
+            place += 1
+        return 0
 
 
 def shared_differences(
@@ -317,88 +485,24 @@ cdef list _shared(
     A window of ``bin_ns`` has no more votes than the two bins that it lies in, so that only bins
     that may hold the most are looked at pair by pair.
     """
-    cdef Py_ssize_t count = pair.count, others = pair.others, i, j, bins, cells = 0
-    cdef Py_ssize_t next_bin, number, held, stop, begin, middle
-    cdef int64_t low, high, width, from_ns, to_ns, best_ns
-    cdef int64_t[MOST_FOUND] taken
-    cdef double[MOST_BINS + 2] most_of
-    cdef uint8_t[MOST_BINS + 1] tried
-    cdef double best, bound, median, votes
-    cdef double* prefix
-    cdef Cell* cell
-    if not count or not others:
+    cdef _Bins bins = _Bins()
+    cdef Py_ssize_t place
+    if not pair.count or not pair.others:
         return []
-    low = pair.end[0] - pair.other_end[others - 1]
-    high = pair.end[count - 1] - pair.other_end[0]
-    width = max(bin_ns, (high - low) // min(MOST_BINS, count * others + 64) + 1)
-    bins = (high - low) // width + 1
-    for i in range(bins + 1):
-        most_of[i] = 0
-    for i in range(count):
-        for j in range(others):
-            if pair.what[i] == pair.other_what[j]:
-                most_of[(pair.end[i] - pair.other_end[j] - low) // width] += (
-                    _above_log(1.0 + pair.longer(i, j) / fine_ns) + least
-                )
-                cells += 1
-    if cells < fewest:
+    bins.bin_ns, bins.fine_ns, bins.least, bins.fewest = bin_ns, fine_ns, least, fewest
+    bins.fill(pair)
+    if bins.cells < fewest:
         return []
     found = []
-    for number in range(min(most, MOST_FOUND)):
-        best, best_ns, median = 0.0, 0, 0.0
-        for i in range(bins):
-            tried[i] = 0
-        while True:
-            next_bin, bound = -1, best
-            for i in range(bins):
-                if not tried[i] and most_of[i] + most_of[i + 1] > bound:
-                    bound = most_of[i] + most_of[i + 1]
-                    next_bin = i
-            if next_bin < 0:
-                break
-            tried[next_bin] = 1
-            from_ns = low + next_bin * width
-            to_ns = from_ns + width
-            held = pair.cells(from_ns, to_ns + bin_ns, NULL)
-            if held < fewest:
-                continue
-            cell = <Cell*> malloc(held * sizeof(Cell))
-            prefix = <double*> malloc((held + 1) * sizeof(double))
-            try:
-                if cell == NULL or prefix == NULL:
-                    raise MemoryError
-                pair.cells(from_ns, to_ns + bin_ns, cell)
-                _sort_cells(cell, held)
-                prefix[0] = 0.0
-                for i in range(held):
-                    prefix[i + 1] = prefix[i] + (log1p(cell[i].longer / fine_ns) + least)
-                stop = 0
-                for begin in range(held):
-                    if cell[begin].apart >= to_ns:
-                        break
-                    while stop < held and cell[stop].apart <= cell[begin].apart + bin_ns:
-                        stop += 1
-                    votes = prefix[stop] - prefix[begin]
-                    if stop - begin < fewest or votes < best:
-                        continue
-                    if votes == best and cell[begin].apart >= best_ns:
-                        continue
-                    for i in range(number):
-                        if -2 * bin_ns <= cell[begin].apart - taken[i] < 3 * bin_ns:
-                            break
-                    else:
-                        best, best_ns = votes, cell[begin].apart
-                        middle = begin + (stop - begin) // 2
-                        median = <double> cell[middle].apart
-                        if (stop - begin) % 2 == 0:
-                            median = (<double> cell[middle - 1].apart + median) / 2
-            finally:
-                free(cell)
-                free(prefix)
-        if best <= 0:
+    while len(found) < min(most, MOST_FOUND):
+        place = bins.largest()
+        if place < 0:
             break
-        found.append((best, median))
-        taken[number] = best_ns
+        if not bins.known[place] & 1:
+            bins.look_at(place)
+            continue
+        found.append((bins.best[place].votes, bins.best[place].median))
+        bins.take(bins.best[place].apart)
     return found
 
 

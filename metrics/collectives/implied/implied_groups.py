@@ -455,37 +455,39 @@ def _components(queues: Sequence[Queue], distance: F64, usual: float) -> list[li
     apart it may be of their communicator or of another that advances in step with it: all such
     streams are one group. A second stream of one rank in it tells that it is none.
     """
-    part = list(range(len(queues)))
-    members = {one: [one] for one in part}
-    reach = dict.fromkeys(part, 0.0)
+    part = np.arange(len(queues))
+    members = {one: [one] for one in range(len(queues))}
+    owners = [1 << queue.owner for queue in queues]  # a bit for each rank of the members
+    reach = dict.fromkeys(members, 0.0)
     ambiguous: set[int] = set()
     near: list[tuple[int, int]] = []
-    ones, others = np.nonzero(np.triu(np.isfinite(distance), 1))
-    apart = distance[ones, others]
     number = np.array([len(queue.rows) for queue in queues], np.int64)
-    alike = ALIKE + CHANCE / np.sqrt(np.minimum(number[ones], number[others]))
-    for edge in np.argsort(apart, kind="stable").tolist():
-        pair = int(ones[edge]), int(others[edge])
-        one, other = part[pair[0]], part[pair[1]]
-        if one == other:
-            continue
-        limit = float(alike[edge]) * max(reach[one], reach[other], usual)
-        owners = {queues[i].owner for i in members[one]}
-        if apart[edge] > APART * limit:
-            continue
-        if owners & {queues[i].owner for i in members[other]}:
-            ambiguous.update((one, other))
-            continue
-        if apart[edge] > limit:
-            near.append(pair)
-            continue
-        for i in members[other]:
-            part[i] = one
-        members[one] += members.pop(other)
-        reach[one] = max(float(apart[edge]), reach[one], reach[other])
-        if other in ambiguous:
-            ambiguous.add(one)
-    for one, other in _in_step(members, part, near):
+    widest = alike_within(int(number.min(initial=FEWEST)))
+    for edges in _edges(distance):
+        apart = distance[edges]
+        alike = ALIKE + CHANCE / np.sqrt(np.minimum(*(number[side] for side in edges)))
+        if apart[0] > APART * widest * max(usual, *reach.values()):
+            break  # reach grows only where streams are joined: none is any more
+        rows = np.flatnonzero(part[edges[0]] != part[edges[1]])
+        columns = (edges[0][rows], edges[1][rows], apart[rows], alike[rows])
+        for first, second, far, times in zip(*(one.tolist() for one in columns), strict=True):
+            one, other = int(part[first]), int(part[second])
+            limit = times * max(reach[one], reach[other], usual)
+            if one == other or far > APART * limit:
+                continue
+            if owners[one] & owners[other]:
+                ambiguous.update((one, other))
+                continue
+            if far > limit:
+                near.append((first, second))
+                continue
+            part[members[other]] = one
+            members[one] += members.pop(other)
+            owners[one] |= owners[other]
+            reach[one] = max(far, reach[one], reach.pop(other))
+            if other in ambiguous:
+                ambiguous.add(one)
+    for one, other in _in_step(members, part.tolist(), near):
         ambiguous = {one if root == other else root for root in ambiguous}
         members[one] += members.pop(other)
     return [
@@ -495,6 +497,19 @@ def _components(queues: Sequence[Queue], distance: F64, usual: float) -> list[li
         and root not in ambiguous
         and len({queues[i].owner for i in here}) == len(here)
     ]
+
+
+_EDGES: Final = 4096
+"""Number of pairs of streams that are looked at together: most are found joined by then."""
+
+
+def _edges(distance: F64) -> Iterator[tuple[I64, I64]]:
+    """Yield pairs of streams that end together, the closest first, some at a time."""
+    ones, others = np.nonzero(np.triu(np.isfinite(distance), 1))
+    order = np.argsort(distance[ones, others], kind="stable")
+    for begin in range(0, len(order), _EDGES):
+        some = order[begin : begin + _EDGES]
+        yield ones[some], others[some]
 
 
 def _in_step(
@@ -536,7 +551,8 @@ def _usual(distance: F64) -> float:
     """Return the median over streams of the distance to the nearest other stream, ns."""
     if len(distance) < 2:
         return 0.0
-    others = distance + np.diag(np.full(len(distance), _NEVER))
+    others = distance.copy()
+    np.fill_diagonal(others, _NEVER)
     nearest = others.min(axis=1)
     finite = nearest[np.isfinite(nearest)]
     return float(median_along(finite)) if len(finite) else 0.0

@@ -58,6 +58,8 @@ class PartnerScores(Struct, frozen=True):
         """Return the scores with found partners, whose queues are along the other axis."""
         log_gain = np.maximum(self.log_gain, found.log_gain.max(axis=axis, initial=0))
         total = np.maximum(self.total, found.total.max(axis=axis, initial=0))
+        if np.array_equal(log_gain, self.log_gain) and np.array_equal(total, self.total):
+            return self  # so that what was computed with these scores stays
         return PartnerScores(log_gain, total, self.transfers)
 
 
@@ -65,11 +67,30 @@ Links = dict[tuple[int, int], tuple[float, HostPair, Option]]
 _Gain = Callable[[Evidence, PartnerScores, PartnerScores], float]
 
 
+class _Gains:
+    """Gains of options, each kept until the scores of one of its hosts change.
+
+    Few hosts are linked in a round, and only their scores change.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[_Gain, int], tuple[Option, PartnerScores, PartnerScores, float]] = {}
+
+    def of(self, gain_of: _Gain, option: Option, one: PartnerScores, other: PartnerScores) -> float:
+        """Return the gain of an option with the scores of its two hosts."""
+        key = gain_of, id(option)
+        kept = self._kept.get(key)
+        if kept is None or kept[1] is not one or kept[2] is not other:
+            kept = option, one, other, gain_of(option.found, one, other)
+            self._kept[key] = kept
+        return kept[3]
+
+
 def linked(
     hosts: Sequence[HostCalls], pairs: Sequence[HostPair], host_scores: list[PartnerScores]
 ) -> list[tuple[int, ClockDifference]]:
     """Return for each host the root host that it is linked to, and its clock difference to it."""
-    scores = host_scores
+    scores, kept = host_scores, _Gains()
     known = [
         (index, ClockDifference(0.0, 0.0, int(host.first_ns[0])))
         for index, host in enumerate(hosts)
@@ -77,7 +98,7 @@ def linked(
     while True:
         links: Links = {}
         for gain in (_gain_beyond_known, _gain_as_good, _gain_of_all):
-            links = links or _links(pairs, known, scores, gain)
+            links = links or _links(pairs, known, scores, gain, kept)
         best: dict[int, tuple[float, int, int]] = {}
         for (one, other), (margin, _, _) in links.items():
             for root in (one, other):
@@ -97,6 +118,7 @@ def _links(
     known: Sequence[tuple[int, ClockDifference]],
     scores: Sequence[PartnerScores],
     gain_of: _Gain,
+    kept: _Gains,
 ) -> Links:
     """Return for pairs of linked sets of hosts the clear difference: margin, host pair, option.
 
@@ -108,7 +130,7 @@ def _links(
         if one[0] == other[0]:
             continue
         for option in pair.options:
-            gain = gain_of(option.found, scores[pair.one], scores[pair.other])
+            gain = kept.of(gain_of, option, scores[pair.one], scores[pair.other])
             if gain > 0:
                 apart = _between_roots(one[1], option.ahead, other[1])
                 here, there = (one[0], other[0])
