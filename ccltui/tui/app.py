@@ -148,7 +148,7 @@ class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
             return
         if isinstance(message.fact, JobOpened | JobFollowed | OpenFailed):
             self._front.prepare()
-        LOG.add(f"{type(message.fact).__name__} {getattr(message.fact, 'path', '')}")
+        LOG.add(type(message.fact).__name__)
         before = self.scene
         self.scene = scene_after(before, message.fact)
         if isinstance(message.fact, JobFollowed):

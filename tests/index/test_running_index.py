@@ -18,7 +18,7 @@ from ccltui.index.index_state import IndexState
 from ccltui.index.running_index import announced, running_index
 from ccltui.parsers.job import start_job
 from ccltui.tui.engine.loader import run_load
-from ccltui.tui.engine.messages import Fact, LoadEnded, LoadProgress, RankLoaded
+from ccltui.tui.engine.messages import Fact, FilesRead, LoadEnded, LoadProgress
 from ccltui.tui.options import ExplorerOptions
 
 
@@ -104,7 +104,7 @@ def test_the_explorer_waits_for_a_run_and_opens_what_it_stored(
     told = [one.elsewhere for one in facts if isinstance(one, LoadProgress) and one.elsewhere]
     assert len(told) == 1
     assert "0 of " in told[0]
-    first = next(n for n, one in enumerate(facts) if isinstance(one, RankLoaded))
+    first = next(n for n, one in enumerate(facts) if isinstance(one, FilesRead))
     assert facts.index(next(f for f in facts if isinstance(f, LoadProgress))) < first
     assert facts[-1] == LoadEnded(stopped=False)
 

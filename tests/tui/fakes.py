@@ -35,11 +35,10 @@ from ccltui.parsers.job import Job
 from ccltui.tui.engine.analysis import Analyst, stages
 from ccltui.tui.engine.messages import (
     Fact,
+    FilesRead,
     JobOpened,
     LoadEnded,
     OpenFailed,
-    RankFailed,
-    RankLoaded,
 )
 from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.reducer import adopt
@@ -223,10 +222,10 @@ class FakeLoad(Struct, frozen=True):
             if rank in self.failing:
                 error = f"{path} at byte 1,203: truncated \x1b[2Jafter 8,100 events"
                 job = job.with_failure(Failed(path, error))
-                post(RankFailed(job, path, error))
+                post(FilesRead(job, {path: error}))
             else:
                 job = job.with_rank(trace(self.plan, rank))
-                post(RankLoaded(job, path))
+                post(FilesRead(job, {path: ""}))
         post(LoadEnded(stopped=False))
 
 
@@ -366,7 +365,7 @@ def scene(
     job = full_job(plan)
     session = Session("/nowhere/run-0421").opened(empty_job(plan))
     for rank in range(plan.ranks):
-        session = session.with_job(job, f"rank{rank}.json")
+        session = session.with_job(job, {f"rank{rank}.json": ""})
     session = session.filtered(chosen or ViewOptions()).finished(stopped=False)
     view = View(job, ViewOptions(window=session.filter.window, steps=session.filter.steps))
     state = replace(

@@ -32,19 +32,11 @@ class LoadProgress(Struct, frozen=True):
     elsewhere: str = ""
 
 
-class RankLoaded(Struct, frozen=True):
-    """One more rank, or its beginning, is loaded."""
+class FilesRead(Struct, frozen=True):
+    """Further files were read, begun or failed: why each failed, "" for the others, by path."""
 
     job: Job
-    path: str
-
-
-class RankFailed(Struct, frozen=True):
-    """A file could not be loaded, and why."""
-
-    job: Job
-    path: str
-    problem: str
+    problems: Mapping[str, str]
 
 
 class LoadEnded(Struct, frozen=True):
@@ -84,7 +76,7 @@ class Problem(Struct, frozen=True):
     problem: str
 
 
-LoadFact = JobOpened | LoadProgress | RankLoaded | RankFailed | LoadEnded | JobFollowed | OpenFailed
+LoadFact = JobOpened | LoadProgress | FilesRead | LoadEnded | JobFollowed | OpenFailed
 Fact: TypeAlias = "LoadFact | Looked | FindingsReady | Answered[Any] | Exported | Problem"
 
 
@@ -95,10 +87,8 @@ def after(session: Session, fact: LoadFact) -> Session:
             return session.opened(job)
         case LoadProgress(done_bytes, elsewhere):
             return session.progressed(done_bytes, elsewhere)
-        case RankLoaded(job, path):
-            return session.with_job(job, path)
-        case RankFailed(job, path, problem):
-            return session.with_job(job, path, problem)
+        case FilesRead(job, problems):
+            return session.with_job(job, problems)
         case LoadEnded(stopped):
             return session.finished(stopped=stopped)
         case JobFollowed(job):

@@ -26,6 +26,8 @@ from ccltui.parsers.ingest.rank_worker import ignore_sigint
 from ccltui.tui.engine.array_transfer import Channel
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ccltui.metrics.registry import Functions
     from ccltui.parsers.columns import RankTrace
     from ccltui.parsers.job import Job
@@ -78,6 +80,8 @@ class _Server:
         self._current_run = 0
         self._interruptible = False  # whether the main thread may be interrupted now
         self._ranks: dict[int, RankTrace] = {}
+        # Number of the rank that was sent last, by the path and begin of its columns.
+        self._latest: dict[tuple[Path, int | None], int] = {}
         self._job: Job | None = None
         self._sent: Findings | None = None
         self._analyst: Analyst | None = None
@@ -227,11 +231,12 @@ class _Server:
         from ccltui.tui.engine import server_messages  # noqa: PLC0415
 
         handed = new.handed
-        known = [one for one in self._ranks.values() if one.place == handed.place]
-        if known and known[0].added_ns == handed.facts.added_ns:  # sent again with another label
-            self._ranks[new.number] = replace(
-                handed.facts, **columns_of(known[0]), place=handed.place
-            )
+        where = handed.place.path, handed.place.begin
+        known = self._ranks.get(self._latest.get(where, 0))
+        self._latest[where] = new.number
+        is_same = known is not None and known.place == handed.place
+        if known and is_same and known.added_ns == handed.facts.added_ns:  # with another label
+            self._ranks[new.number] = replace(handed.facts, **columns_of(known), place=handed.place)
             return
         try:
             columns = map_columns(handed.place, descriptor)

@@ -138,19 +138,24 @@ class Session(Struct, frozen=True):
                 files[path] = replace(files[path], done_bytes=done, status="reading")
         return replace(self, files=files, elsewhere=elsewhere)
 
-    def with_job(self, job: Job, path: str, problem: str = "") -> Session:
-        """Return the session after a file is read, begun or failed.
+    def with_job(self, job: Job, problems: Mapping[str, str]) -> Session:
+        """Return the session after files are read, begun or failed.
 
-        Earlier results become stale unless the file failed without removing a rank.
+        Earlier results become stale unless all of them failed without removing a rank.
+
+        Args:
+            job: The job with them.
+            problems: Why each file failed, "" for a file that did not, by path.
         """
-        files = dict(self.files)
-        begun = not problem and path in _begun(job)
-        if path in files and not begun:
-            total = files[path].total_bytes
-            status: FileStatus = "failed" if problem else "done"
-            files[path] = replace(files[path], done_bytes=total, status=status, problem=problem)
+        files, begun = dict(self.files), _begun(job)
+        for path, problem in problems.items():
+            if path in files and (problem or path not in begun):
+                total = files[path].total_bytes
+                status: FileStatus = "failed" if problem else "done"
+                files[path] = replace(files[path], done_bytes=total, status=status, problem=problem)
         fewer = self.job is not None and len(job.ranks) < len(self.job.ranks)
-        generation = self.generation if problem and not fewer else self.generation + 1
+        is_same = all(problems.values()) and not fewer
+        generation = self.generation if is_same else self.generation + 1
         return replace(self, job=job, files=files, generation=generation)
 
     def followed(self, job: Job) -> Session:

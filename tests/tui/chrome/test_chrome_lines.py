@@ -252,8 +252,8 @@ def test_the_legend_of_the_timeline_has_every_colour(width: int, unfolds: bool) 
 def test_loading_shows_a_bar_for_each_file_and_one_in_all() -> None:
     plan = Plan(ranks=4)
     session = Session("run").opened(empty_job(plan)).progressed({"rank1.json": 2_000_000})
-    session = session.with_job(full_job(plan), "rank0.json")
-    session = session.with_job(full_job(plan), "rank3.json", "x")
+    session = session.with_job(full_job(plan), {"rank0.json": ""})
+    session = session.with_job(full_job(plan), {"rank3.json": "x"})
 
     assert text(load_bar.load_total(session, 110)) == (
         " loading ███████████████           4/4 ranks  10 MB of 16 MB"

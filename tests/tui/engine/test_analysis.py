@@ -30,8 +30,8 @@ from ccltui.tui.state.session import Session
 
 WHOLE = full_job(Plan(ranks=2))
 ONE_RANK = replace(WHOLE, ranks=WHOLE.ranks[:1])
-LOADING = Session("run").opened(WHOLE).with_job(ONE_RANK, "rank0.json")
-LOADED = LOADING.with_job(WHOLE, "rank1.json").finished(stopped=False)
+LOADING = Session("run").opened(WHOLE).with_job(ONE_RANK, {"rank0.json": ""})
+LOADED = LOADING.with_job(WHOLE, {"rank1.json": ""}).finished(stopped=False)
 
 
 def analyst() -> Analyst:

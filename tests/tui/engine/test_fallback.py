@@ -9,7 +9,7 @@ from nsys_exports import Export
 
 from ccltui.parsers.job import Job
 from ccltui.tui.engine.loader import run_load
-from ccltui.tui.engine.messages import Fact, JobOpened, LoadEnded, RankLoaded
+from ccltui.tui.engine.messages import Fact, FilesRead, JobOpened, LoadEnded
 from ccltui.tui.options import ExplorerOptions
 
 
@@ -40,7 +40,7 @@ def load(directory: Path) -> list[Fact]:
 
 def shown(facts: list[Fact]) -> list[str]:
     """The profiler whose files each fact is about, then the number of ranks of the last job."""
-    jobs: list[Job] = [fact.job for fact in facts if isinstance(fact, JobOpened | RankLoaded)]
+    jobs: list[Job] = [fact.job for fact in facts if isinstance(fact, JobOpened | FilesRead)]
     return [job.capture.source for job in jobs]
 
 
@@ -53,7 +53,7 @@ def test_files_of_nsys_are_shown_if_traces_have_no_device_work(tmp_path: Path) -
     facts = load(directory)
 
     assert shown(facts) == ["torch", "torch", "nsys", "nsys"]
-    (last,) = [fact for fact in facts[-2:] if isinstance(fact, RankLoaded)]
+    (last,) = [fact for fact in facts[-2:] if isinstance(fact, FilesRead)]
     assert [rank.source.path for rank in last.job.ranks] == ["a.sqlite"]
     assert [note.code for note in last.job.notes] == ["two_profilers"]
     assert facts[-1] == LoadEnded(stopped=False)

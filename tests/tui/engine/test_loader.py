@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,12 +15,11 @@ from ccltui.parsers.ingest.load import Failed, LoadEvent, Progress
 from ccltui.tui.engine.loader import PERIOD_S, run_load
 from ccltui.tui.engine.messages import (
     Fact,
+    FilesRead,
     JobOpened,
     LoadEnded,
     LoadProgress,
     OpenFailed,
-    RankFailed,
-    RankLoaded,
 )
 from ccltui.tui.options import ExplorerOptions
 
@@ -36,6 +36,11 @@ def no() -> bool:
     return False
 
 
+def slow_clock() -> Callable[[], float]:
+    """A clock on which everything takes so long that it is posted at once."""
+    return itertools.count(0, PERIOD_S).__next__
+
+
 @pytest.fixture
 def trace_directory(tmp_path: Path) -> Path:
     directory = tmp_path / "run"
@@ -48,12 +53,25 @@ def trace_directory(tmp_path: Path) -> Path:
 def test_a_directory_is_opened_and_its_ranks_are_posted_one_by_one(trace_directory: Path) -> None:
     facts: list[Fact] = []
 
-    run_load(str(trace_directory), ExplorerOptions(jobs=1), facts.append, no)
+    run_load(str(trace_directory), ExplorerOptions(jobs=1), facts.append, no, clock=slow_clock())
 
     assert isinstance(facts[0], JobOpened)
     assert [file.path for file in facts[0].job.capture.files] == ["rank0.json", "rank1.json"]
-    loaded = [fact for fact in facts if isinstance(fact, RankLoaded)]
+    loaded = [fact for fact in facts if isinstance(fact, FilesRead)]
     assert [len(fact.job.ranks) for fact in loaded] == [1, 2]
+    assert facts[-1] == LoadEnded(stopped=False)
+
+
+def test_ranks_that_are_loaded_within_a_moment_are_posted_together(tmp_path: Path) -> None:
+    for rank in range(5):
+        write_rank(tmp_path, rank)
+    facts: list[Fact] = []
+
+    run_load(str(tmp_path), ExplorerOptions(jobs=1), facts.append, no, clock=lambda: 0.0)
+
+    loaded = [fact for fact in facts if isinstance(fact, FilesRead)]
+    assert [len(fact.job.ranks) for fact in loaded] == [1, 5]
+    assert [len(fact.problems) for fact in loaded] == [1, 4]
     assert facts[-1] == LoadEnded(stopped=False)
 
 
@@ -68,9 +86,9 @@ def test_beginnings_of_long_files_are_posted_before_the_whole_ranks(
         (tmp_path / f"rank{rank}.json").write_text(f'{{{info},"traceEvents":[{body}]}}')
     facts: list[Fact] = []
 
-    run_load(str(tmp_path), ExplorerOptions(jobs=1), facts.append, no)
+    run_load(str(tmp_path), ExplorerOptions(jobs=1), facts.append, no, clock=slow_clock())
 
-    loaded = [fact for fact in facts if isinstance(fact, RankLoaded)]
+    loaded = [fact for fact in facts if isinstance(fact, FilesRead)]
     whole = [[trace.read_share == 1 for trace in fact.job.ranks] for fact in loaded]
     assert whole == [[False], [False, False], [True, False], [True, True]]
     begun = loaded[1].job.ranks[0].group("gpu")
@@ -110,8 +128,8 @@ def test_progress_is_posted_four_times_a_second_at_most(
     told = [fact for fact in facts if isinstance(fact, LoadProgress)]
     assert 10 <= len(told) <= 11
     assert told[-1].done_bytes["rank1.json"] >= 90
-    (failed,) = [fact for fact in facts if isinstance(fact, RankFailed)]
-    assert failed.problem == "rank1.json: truncated"
+    (failed,) = [fact for fact in facts if isinstance(fact, FilesRead)]
+    assert failed.problems == {"rank1.json": "rank1.json: truncated"}
     assert failed.job.failures[0].path == "rank1.json"
 
 

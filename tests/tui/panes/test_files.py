@@ -17,7 +17,7 @@ from ccltui.parsers.discovery.discover import Capture, Discovery, FoundFile
 from ccltui.parsers.ingest.load import Failed
 from ccltui.parsers.job import Job
 from ccltui.tui.actions.action_list import by_id
-from ccltui.tui.engine.messages import Fact, JobOpened, LoadEnded, RankLoaded
+from ccltui.tui.engine.messages import Fact, FilesRead, JobOpened, LoadEnded
 from ccltui.tui.moves import cursor
 from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.panes import overview_picture, runs
@@ -111,7 +111,7 @@ def test_files_of_the_open_capture_are_queued_read_done_cut_off_or_failed() -> N
     whole = trace(PLAN, 0, (note,))
     job = job.with_rank(replace(whole, source=replace_path(whole, first)))
     job = job.with_failure(Failed(second, "not JSON"))
-    session = session.with_job(job, first).with_job(job, second, "not JSON")
+    session = session.with_job(job, {first: "", second: "not JSON"})
     rows = shown(job, session)
     assert (rows[first].cells[4], rows[first].ink) == ("! cut off at byte 9", Ink.WARNING)
     assert (rows[second].cells[4], rows[second].ink) == ("x not JSON", Ink.ERROR)
@@ -123,7 +123,7 @@ def test_a_file_whose_beginning_is_shown_says_how_much_of_it_that_is() -> None:
     whole = trace(PLAN, 0, ())
     source = replace_path(whole, first)
     begun = job.with_rank(replace(whole, source=source, read_share=0.014))
-    session = Session("/nowhere/run").opened(job).with_job(begun, first)
+    session = Session("/nowhere/run").opened(job).with_job(begun, {first: ""})
 
     rows = shown(begun, session)
     assert (rows[first].cells[4], rows[first].ink) == ("! 1.4 % is shown; queued", Ink.WARNING)
@@ -131,7 +131,7 @@ def test_a_file_whose_beginning_is_shown_says_how_much_of_it_that_is() -> None:
     reading = shown(begun, session.progressed({first: 1_000_000}))
     assert reading[first].cells[4] == "! 1.4 % is shown; reading 25 %, 1 MB"
     done = begun.with_rank(replace(whole, source=source))
-    assert shown(done, session.with_job(done, first))[first].cells[4] == "done"
+    assert shown(done, session.with_job(done, {first: ""}))[first].cells[4] == "done"
 
 
 def replace_path(one: RankTrace, path: str) -> SourceFile:
@@ -167,7 +167,7 @@ def load_two(
     for rank, file in enumerate(job.capture.files):
         one = trace(PLAN, rank)
         job = job.with_rank(replace(one, source=replace_path(one, file.path)))
-        post(RankLoaded(job, file.path))
+        post(FilesRead(job, {file.path: ""}))
     post(LoadEnded(stopped=False))
 
 

@@ -97,7 +97,7 @@ def computed(directory: Path, cache: Path) -> Scene:
     job = open_job(directory, cache_dir=cache)
     session = Session(str(directory)).opened(replace(job, ranks=()))
     for trace in job.ranks:
-        session = session.with_job(job, trace.source.path)
+        session = session.with_job(job, {trace.source.path: ""})
     session = session.filtered(ViewOptions()).finished(stopped=False)
     start = Findings(generation=session.generation)
     *_, findings = stages(View(job, ViewOptions()), session.filter, start, tuple(all_metrics()))

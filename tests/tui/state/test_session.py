@@ -43,8 +43,8 @@ def test_only_what_changes_results_makes_a_new_generation() -> None:
     opened = Session("run").opened(empty_job(PLAN))
     job = full_job(PLAN)
 
-    loaded = opened.with_job(job, "rank0.json")
-    failed = loaded.with_job(job, "rank1.json", "truncated")
+    loaded = opened.with_job(job, {"rank0.json": ""})
+    failed = loaded.with_job(job, {"rank1.json": "truncated"})
 
     assert (opened.generation, loaded.generation, failed.generation) == (0, 1, 1)
     assert failed.progressed({"rank0.json": 1}).generation == 1
@@ -55,7 +55,9 @@ def test_only_what_changes_results_makes_a_new_generation() -> None:
 
 def test_results_of_fewer_ranks_may_be_shown_until_something_else_is_asked() -> None:
     opened = Session("run").opened(empty_job(PLAN))
-    loaded = opened.with_job(full_job(PLAN), "rank0.json").with_job(full_job(PLAN), "rank1.json")
+    loaded = opened.with_job(full_job(PLAN), {"rank0.json": ""}).with_job(
+        full_job(PLAN), {"rank1.json": ""}
+    )
 
     assert [loaded.accepts(generation) for generation in (0, 1, 2, 3)] == [True, True, True, False]
     filtered = loaded.filtered(ViewOptions(steps=(1, 2)))
@@ -69,14 +71,14 @@ def test_a_beginning_is_seen_and_counts_as_no_rank() -> None:
     first, second = full_job(PLAN).ranks
     part = empty_job(PLAN).with_rank(replace(first, read_share=0.02))
 
-    begun = opened.with_job(part, "rank0.json")
+    begun = opened.with_job(part, {"rank0.json": ""})
 
     assert (begun.ranks_loaded, begun.ranks_partly, begun.generation) == (0, 1, 1)
     assert begun.files["rank0.json"].status == "queued"
     assert begun.files["rank0.json"].done_bytes == 0
     reading = begun.progressed({"rank0.json": 1_000_000})
     assert reading.files["rank0.json"].status == "reading"
-    whole = reading.with_job(part.with_rank(second).with_rank(first), "rank0.json")
+    whole = reading.with_job(part.with_rank(second).with_rank(first), {"rank0.json": ""})
     assert (whole.ranks_loaded, whole.ranks_partly, whole.generation) == (2, 0, 2)
     assert whole.files["rank0.json"].status == "done"
 
@@ -84,16 +86,16 @@ def test_a_beginning_is_seen_and_counts_as_no_rank() -> None:
 def test_numbers_of_a_beginning_whose_file_fails_are_stale() -> None:
     first, _ = full_job(PLAN).ranks
     part = empty_job(PLAN).with_rank(replace(first, read_share=0.02))
-    begun = Session("run").opened(empty_job(PLAN)).with_job(part, "rank0.json")
+    begun = Session("run").opened(empty_job(PLAN)).with_job(part, {"rank0.json": ""})
 
-    failed = begun.with_job(part.with_failure(Failed("rank0.json", "gone")), "rank0.json", "gone")
+    failed = begun.with_job(part.with_failure(Failed("rank0.json", "gone")), {"rank0.json": "gone"})
 
     assert (failed.ranks_partly, failed.generation) == (0, 2)
     assert failed.files["rank0.json"].problem == "gone"
 
 
 def test_a_late_progress_does_not_reopen_a_file() -> None:
-    done = Session("run").opened(empty_job(PLAN)).with_job(full_job(PLAN), "rank0.json")
+    done = Session("run").opened(empty_job(PLAN)).with_job(full_job(PLAN), {"rank0.json": ""})
 
     assert done.progressed({"rank0.json": 17}).files["rank0.json"].done_bytes == 4_000_000
 
