@@ -302,16 +302,26 @@ cdef class _Bins:
         free(self.best)
         free(self.cell)
 
+    cdef inline uint64_t bin_of(self, int64_t end, int64_t other_end) noexcept nogil:
+        """The bin of a difference; wraps where int64 cannot hold it, and may be no bin at all."""
+        cdef uint64_t apart = <uint64_t> end - <uint64_t> other_end
+        return (apart - <uint64_t> self.low) >> self.shift
+
     cdef int fill(self, _Pair pair) except -1:
         """Put all like pairs of calls into bins."""
-        cdef Py_ssize_t i, j, place, count = pair.count, others = pair.others
-        cdef int64_t span = pair.end[count - 1] - pair.other_end[0]
-        self.low = pair.end[0] - pair.other_end[others - 1]
-        span -= self.low
+        cdef Py_ssize_t i, j, count = pair.count, others = pair.others
+        cdef uint64_t place
+        cdef uint64_t mine = <uint64_t> pair.end[count - 1] - <uint64_t> pair.end[0]
+        cdef uint64_t span = mine + (
+            <uint64_t> pair.other_end[others - 1] - <uint64_t> pair.other_end[0]
+        )
+        if span < mine:  # no two clocks count over more than all of int64
+            return 0
+        self.low = <int64_t> (<uint64_t> pair.end[0] - <uint64_t> pair.other_end[others - 1])
         self.shift = 0
         while (<int64_t> 1 << self.shift) < self.bin_ns or (span >> self.shift) >= MOST_BINS:
             self.shift += 1
-        self.bins = (span >> self.shift) + 1
+        self.bins = <Py_ssize_t> (span >> self.shift) + 1
         self.bound = <double*> calloc(self.bins + 2, sizeof(double))
         self.first = <Py_ssize_t*> calloc(self.bins + 3, sizeof(Py_ssize_t))
         self.known = <uint8_t*> calloc(self.bins + 1, 1)
@@ -325,8 +335,8 @@ cdef class _Bins:
         with nogil:
             for i in range(count):
                 for j in range(others):
-                    if pair.what[i] == pair.other_what[j]:
-                        place = (pair.end[i] - pair.other_end[j] - self.low) >> self.shift
+                    place = self.bin_of(pair.end[i], pair.other_end[j])
+                    if pair.what[i] == pair.other_what[j] and place < <uint64_t> self.bins:
                         self.bound[place] += (
                             _above_log(1.0 + pair.longer(i, j) / self.fine_ns) + self.least
                         )
@@ -342,8 +352,8 @@ cdef class _Bins:
         with nogil:
             for i in range(count):
                 for j in range(others):
-                    if pair.what[i] == pair.other_what[j]:
-                        place = (pair.end[i] - pair.other_end[j] - self.low) >> self.shift
+                    place = self.bin_of(pair.end[i], pair.other_end[j])
+                    if pair.what[i] == pair.other_what[j] and place < <uint64_t> self.bins:
                         self.cell[self.first[place + 1]].apart = pair.end[i] - pair.other_end[j]
                         self.cell[self.first[place + 1]].longer = pair.longer(i, j)
                         self.first[place + 1] += 1

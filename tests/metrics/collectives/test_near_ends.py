@@ -93,3 +93,18 @@ def test_votes_of_long_queues_are_those_of_every_pair_of_calls() -> None:
     assert [ahead for _, ahead in found] == [ahead for _, ahead in slow]
     assert [votes for votes, _ in found] == pytest.approx([votes for votes, _ in slow])
     assert found[0][1] == pytest.approx(-7_002_000, abs=1_000)
+
+
+@pytest.mark.parametrize("far", [2**40, 2**62, 2**63 - 1])
+def test_votes_of_times_that_are_far_apart_stay_inside_the_bins(far: int) -> None:
+    compiled = pytest.importorskip("ccltui.metrics.arrays._near_ends")
+    end = np.array([-far, 0, 1000, 2000, 3000, far])
+    what, dur = np.zeros(6, np.int64), np.full(6, 50_000)
+    rows = (what, end, dur)
+    parts = np.array([[0, 6, 0, 6]])
+
+    found = compiled.shared_differences(
+        *rows, *rows, parts, 30_000, 5_000, stream_evidence.MIN_WEIGHT, 3, 4
+    )
+
+    assert all(abs(ahead) <= 2.0 * far for _, ahead in found)
