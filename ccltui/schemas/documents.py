@@ -263,7 +263,7 @@ class Culprit(TypedDict):
     pair: NotRequired[Annotated[list[str], "labels of two ranks"]]
     host: NotRequired[str]
     steps: NotRequired[list[int | str]]
-    factor: NotRequired[Annotated[float, "times as long as its like"]]
+    factor: NotRequired[Annotated[float, "its time divided by that of comparable ones"]]
     recorded: NotRequired[Annotated[bool, "false: the rank is in no file"]]
 
 
@@ -271,7 +271,9 @@ class Cost(TypedDict):
     """Numbers of the headline by their keys in the metric."""
 
     metric: Literal["verdict"]
-    loss_ms: NotRequired[Annotated[float, "cost of all differences and waits for hosts, a step"]]
+    loss_ms: NotRequired[
+        Annotated[float, "what all differences and all waiting for the host cost, a step"]
+    ]
     loss_pct: NotRequired[Annotated[float, "the same in % of a step"]]
     saves_ms: NotRequired[
         Annotated[float, "saved a step by giving the culprit the typical times of its peers"]
@@ -320,7 +322,7 @@ class Explanation(TypedDict):
         "class of the cause: slow_worker, slow_node, occasional_worker, "
         "heavy_stage, uneven_microbatches, uneven_experts, slow_link, "
         "host; random and no_straggler: nobody is at fault; "
-        "inconclusive: it cannot be told; null: it was not computed",
+        "inconclusive: the records do not show it; null: it was not computed",
     ]
     confidence: Annotated[
         Literal["high", "medium", "low"] | None,

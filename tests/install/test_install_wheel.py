@@ -127,7 +127,7 @@ def test_the_sdist_holds_what_the_wheel_is_compiled_from_and_nothing_generated(
         str((Path(folder) / name).relative_to(ROOT))
         for folder, _, files in os.walk(ROOT / "ccltui", followlinks=True)
         for name in files
-        if Path(name).suffix in {".py", ".pyi", ".tcss", ".html", ".css", ".json", *SOURCES}
+        if Path(name).suffix in {".py", ".pyi", ".tcss", ".html", ".css", *SOURCES}
         or name == "py.typed"
     }
 
@@ -292,7 +292,7 @@ def check_content(wheel: Path, *, compiled: bool) -> None:
     suffixes = {Path(name).suffix for name in names if Path(name).name != "py.typed"}
     libraries = {name.partition(".")[0].replace("/", ".") for name in names if ".so" in name}
 
-    data = {".tcss", ".html", ".css", ".json"}
+    data = {".tcss", ".html", ".css"}
     assert suffixes == {".py", ".pyi", *data, *([".so"] if compiled else [])}
     assert libraries == (set(EVERY) if compiled else set())
     assert wheel.stat().st_size < LARGEST_BYTES
