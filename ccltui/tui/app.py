@@ -141,14 +141,20 @@ class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
 
     def on_fact_posted(self, message: FactPosted) -> None:
         """Compute the next scene from a fact, and show it."""
-        from ccltui.tui.engine.messages import JobFollowed, JobOpened, OpenFailed  # noqa: PLC0415
+        from ccltui.tui.engine.messages import (  # noqa: PLC0415
+            JobFollowed,
+            JobOpened,
+            OpenFailed,
+            log_line,
+        )
         from ccltui.tui.reducer import scene_after  # noqa: PLC0415
 
         if message.load not in (0, self._background.loads):
             return
         if isinstance(message.fact, JobOpened | JobFollowed | OpenFailed):
             self._front.prepare()
-        LOG.add(type(message.fact).__name__)
+        if LOG.is_open:
+            LOG.add(log_line(message.fact))
         before = self.scene
         self.scene = scene_after(before, message.fact)
         if isinstance(message.fact, JobFollowed):

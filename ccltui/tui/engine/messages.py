@@ -80,6 +80,13 @@ LoadFact = JobOpened | LoadProgress | FilesRead | LoadEnded | JobFollowed | Open
 Fact: TypeAlias = "LoadFact | Looked | FindingsReady | Answered[Any] | Exported | Problem"
 
 
+def log_line(fact: Fact) -> str:
+    """Return what the log of a run states of a fact: its kind, and the files that were read."""
+    problems = fact.problems if isinstance(fact, FilesRead) else {}
+    files = (f"{path} ({problem})" if problem else path for path, problem in problems.items())
+    return " ".join([type(fact).__name__, *files])
+
+
 def after(session: Session, fact: LoadFact) -> Session:
     """Return the session that follows from a fact about loading."""
     match fact:

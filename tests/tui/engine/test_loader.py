@@ -20,6 +20,7 @@ from ccltui.tui.engine.messages import (
     LoadEnded,
     LoadProgress,
     OpenFailed,
+    log_line,
 )
 from ccltui.tui.options import ExplorerOptions
 
@@ -131,6 +132,23 @@ def test_progress_is_posted_four_times_a_second_at_most(
     (failed,) = [fact for fact in facts if isinstance(fact, FilesRead)]
     assert failed.problems == {"rank1.json": "rank1.json: truncated"}
     assert failed.job.failures[0].path == "rank1.json"
+
+
+def test_the_log_names_the_files_that_were_read_and_why_others_were_not(
+    trace_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def events(*_: object, **__: object) -> Iterator[LoadEvent]:
+        yield Failed("rank1.json", "rank1.json: truncated")
+
+    monkeypatch.setattr(ccltui.parsers.job, "load", events)
+    facts: list[Fact] = []
+
+    run_load(str(trace_directory), ExplorerOptions(), facts.append, no)
+
+    lines = [log_line(fact) for fact in facts]
+    assert lines == ["JobOpened", "FilesRead rank1.json (rank1.json: truncated)", "LoadEnded"]
+    whole = FilesRead(facts[0].job, {"a.json": "", "b.json": ""})  # type: ignore[union-attr]
+    assert log_line(whole) == "FilesRead a.json b.json"
 
 
 def test_a_cancelled_load_is_reported_as_stopped(trace_directory: Path) -> None:
