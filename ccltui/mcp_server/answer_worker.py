@@ -20,7 +20,7 @@ from ccltui.parsers.ingest.worker_pool import starting
 from ccltui.parsers.safe_text import safe_text
 
 if TYPE_CHECKING:
-    from ccltui.mcp_server.job_answers import OpenedJobs
+    from ccltui.mcp_server.job_answers import OpenedJobs, Question
 
 _END_S: Final = 2.0
 _LONGEST_LINE: Final = 1000
@@ -109,8 +109,7 @@ def _answered(tool: str, arguments: Mapping[str, Any], jobs: OpenedJobs) -> tupl
     from ccltui.report.printable_json import json_bytes  # noqa: PLC0415
 
     try:
-        # Not strict: clients write numbers as texts, too.
-        question = msgspec.convert(_decoded(arguments), QUESTIONS[tool], strict=False)
+        question = _question(arguments, QUESTIONS[tool])
         return True, json_bytes(question.answer(jobs)).decode().rstrip("\n")
     except msgspec.ValidationError as error:
         return False, _line(f"{tool}: {error}")
@@ -124,6 +123,15 @@ def _answered(tool: str, arguments: Mapping[str, Any], jobs: OpenedJobs) -> tupl
         return False, _line(internal_error(error))
 
 
+def _question(arguments: Mapping[str, Any], of: type[Question]) -> Question:
+    """Return the question of some arguments. Raises ValidationError where they are none."""
+    # Not strict: clients write numbers as texts, too. A text stays one where one may stand:
+    # the regular expression [12] is JSON of a list as well.
+    with contextlib.suppress(msgspec.ValidationError):
+        return msgspec.convert(arguments, of, strict=False)
+    return msgspec.convert(_decoded(arguments), of, strict=False)
+
+
 def _decoded(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return arguments with lists and mappings that a client wrote as JSON text, as some do."""
     return {name: _list_or_mapping(value) for name, value in arguments.items()}
@@ -135,7 +143,7 @@ def _list_or_mapping(value: Any) -> Any:
     try:
         return msgspec.json.decode(value)
     except msgspec.DecodeError:
-        return value  # a name or a regular expression
+        return value
 
 
 def _line(text: str) -> str:

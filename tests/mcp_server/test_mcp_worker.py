@@ -153,6 +153,13 @@ def test_numbers_and_lists_may_be_written_as_texts(worker: AnswerWorker) -> None
     assert plain == worker.ask("table", {**asked, "columns": '["step", "rank"]', "limit": "2"})
 
 
+def test_a_regular_expression_that_is_also_json_of_a_list_stays_a_text(
+    worker: AnswerWorker,
+) -> None:
+    found = json.loads(worker.ask("kernel", {"path": "job", "name": "[0]"}))
+    assert "0" in found["name"]
+
+
 def test_the_help_names_each_tool_and_the_schema_describes_each_argument() -> None:
     listed = _DESCRIPTION[_DESCRIPTION.index("Tools: ") :].partition(".")[0]
     assert re.findall(r"\w+", listed.replace(" and ", ", "))[1:] == list(QUESTIONS)
