@@ -25,7 +25,7 @@ from ccltui.metrics.findings.waits.link_times import BETWEEN_HOSTS, slow_link
 from ccltui.metrics.findings.waits.own_times import (
     LEAST_EXCESS,
     SUPPORTED,
-    Told,
+    NamedByTimes,
     busiest,
     computes_longer,
     has_stages,
@@ -520,7 +520,7 @@ class Culprits:
         named = replace(link, sure="low") if sure else self._unless_others(link)
         return named.details(self._period_ms)
 
-    def _unless_others(self, told: Told) -> Told:
+    def _unless_others(self, told: NamedByTimes) -> NamedByTimes:
         """Return whom own times name, unsure where much of the waiting is for another rank.
 
         That is most of it, and much of what it costs.
@@ -534,7 +534,7 @@ class Culprits:
         return replace(told, sure="low") if is_doubted else told
 
     @cached_property
-    def _slower(self) -> Told | None:
+    def _slower(self) -> NamedByTimes | None:
         """The ranks whose own kernels are slow, None where nobody's are."""
         try:
             return slower_ranks(self._view)

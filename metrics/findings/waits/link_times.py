@@ -19,7 +19,7 @@ from ccltui.metrics.collectives.matching.p2p import RECV, SEND
 from ccltui.metrics.device.device_time import device_ranks
 from ccltui.metrics.findings.rank_time.partition import split_time
 from ccltui.metrics.findings.replay.ladder import ladder_of
-from ccltui.metrics.findings.waits.own_times import Told, busy_excess
+from ccltui.metrics.findings.waits.own_times import NamedByTimes, busy_excess
 from ccltui.metrics.model.bandwidth import wire_factor
 from ccltui.metrics.model.calls import streams_of
 from ccltui.metrics.model.classify import TYPES
@@ -60,12 +60,12 @@ BETWEEN_HOSTS: Final = "between hosts"
 SENDRECV: Final = TYPES.index("SendRecv")
 
 
-def slow_link(view: View) -> Told | None:
+def slow_link(view: View) -> NamedByTimes | None:
     """Return the link that is slow, None where none stands out; views share the result."""
     return view.remember(slow_link, lambda: _slow_link(view))
 
 
-def _slow_link(view: View) -> Told | None:
+def _slow_link(view: View) -> NamedByTimes | None:
     try:
         exposed = _exposed(view)
     except Refusal:
@@ -120,7 +120,9 @@ def _links(job: JobLines) -> _Links:
     return _Links(number, [ranks for _, ranks in numbers], [one for one, _ in numbers])
 
 
-def _slowest(view: View, job: JobLines, links: _Links, exposed: Mapping[str, float]) -> Told | None:
+def _slowest(
+    view: View, job: JobLines, links: _Links, exposed: Mapping[str, float]
+) -> NamedByTimes | None:
     own = job.table.transfer_ns.astype(np.float64)
     usual = _usual_ns(job, links.number, own)
     known = ~np.isnan(usual)
@@ -147,7 +149,7 @@ def _slowest(view: View, job: JobLines, links: _Links, exposed: Mapping[str, flo
     share = min(float(excess[worst] / job.measured_ns.sum()), max(waits, default=0.0))
     doubtful = bool(view.job.missing_ranks) or count[worst] < 2 * FEWEST or share < LEAST_SHARE
     doubtful |= _latest_of_others(view, labels) > LATE * share
-    return Told(
+    return NamedByTimes(
         "slow_link",
         labels,
         share,
@@ -184,7 +186,9 @@ def _usual_ns(job: JobLines, number: I64, own: F64) -> F64:
     return np.asarray(typical[alike])
 
 
-def _between_hosts(job: JobLines, links: _Links, exposed: Mapping[str, float]) -> Told | None:
+def _between_hosts(
+    job: JobLines, links: _Links, exposed: Mapping[str, float]
+) -> NamedByTimes | None:
     """Return all links between hosts, where they are slower than any network should be."""
     hosts = job.hosts
     away = np.array([len({hosts[rank] for rank in ranks}) > 1 for ranks in links.members], np.bool_)
@@ -207,10 +211,10 @@ def _between_hosts(job: JobLines, links: _Links, exposed: Mapping[str, float]) -
     share = min(of_rank / float(job.measured_ns.sum()), waits)
     if gbps >= SLOW_GBPS or share < LEAST_SHARE:
         return None
-    return Told("slow_link", (), share, "low", group=BETWEEN_HOSTS, gbps=gbps)
+    return NamedByTimes("slow_link", (), share, "low", group=BETWEEN_HOSTS, gbps=gbps)
 
 
-def _slow_members(view: View, exposed: Mapping[str, float]) -> Told | None:
+def _slow_members(view: View, exposed: Mapping[str, float]) -> NamedByTimes | None:
     """Return ranks whose calls of one kind and stream are all long, as those of no other rank are.
 
     Nothing is matched: who waits for a late rank has long calls too, but then that rank has short
@@ -259,7 +263,7 @@ def _may_be_group(ranks: Sequence[str], sent: Sequence[Mapping[str, I64]]) -> bo
 
 def _slow_ends(
     view: View, sent: Sequence[Mapping[str, I64]], exposed: Mapping[str, float]
-) -> Told | None:
+) -> NamedByTimes | None:
     """Return two ranks that alone of their streams have long transfers, equally many and long.
 
     Where one end waits for the other the transfers of that other are short: both are long only
@@ -284,7 +288,7 @@ def _slow_ends(
     share = min(one.excess_ns / window, max(exposed[label] for label in ranks))
     if _latest_of_others(view, ranks) > APART * share:
         return None
-    return Told("slow_link", ranks, share, "low", one.factor, is_pair=True)
+    return NamedByTimes("slow_link", ranks, share, "low", one.factor, is_pair=True)
 
 
 class _End(Struct, frozen=True):
@@ -338,7 +342,7 @@ def _may_be_stages(ranks: Sequence[RankView]) -> bool:
     return not _in_rings(both) or any(np.isin(one, (SEND, RECV)).any() for one in kinds.values())
 
 
-def _longer_than_computing(view: View, exposed: Mapping[str, float]) -> Told | None:
+def _longer_than_computing(view: View, exposed: Mapping[str, float]) -> NamedByTimes | None:
     """Return all links between hosts, where transfers take longer than computing on every rank.
 
     Nobody is late then, as the last rank would wait for nobody; sizes need not be recorded.
@@ -351,12 +355,12 @@ def _longer_than_computing(view: View, exposed: Mapping[str, float]) -> Told | N
     longest = max(rank.comp.total_ns / max(rank.window_ns, 1) for rank in ranks)
     if least <= longest:
         return None
-    return Told("slow_link", (), least, "low", group=BETWEEN_HOSTS)
+    return NamedByTimes("slow_link", (), least, "low", group=BETWEEN_HOSTS)
 
 
 def _long_calls(
     view: View, durations: Mapping[str, I64], exposed: Mapping[str, float]
-) -> Told | None:
+) -> NamedByTimes | None:
     """Return the ranks whose calls of one queue are long; see `_slow_members`."""
     count, ranks = len(durations), len(exposed)
     if count < 4 or min(len(one) for one in durations.values()) < FEWEST:
@@ -378,4 +382,8 @@ def _long_calls(
     window = sum(rank.window_ns for rank in device_ranks(view)) / ranks
     share = min(spent * (1 - 1 / factor) / window, max(exposed[one] for one in slow))
     late = _latest_of_others(view, slow)
-    return None if late > APART * share else Told("slow_link", tuple(slow), share, "low", factor)
+    return (
+        None
+        if late > APART * share
+        else NamedByTimes("slow_link", tuple(slow), share, "low", factor)
+    )

@@ -82,7 +82,7 @@ MOST_STEPS: Final = 0.5
 four ranks was busy 12 % longer in sum and led 3 of 7 steps."""
 
 
-class Told(Struct, frozen=True):
+class NamedByTimes(Struct, frozen=True):
     """Ranks or links that are slow by the times of the ranks themselves.
 
     Attributes:
@@ -156,13 +156,13 @@ class _Speeds(Struct, frozen=True):
     kernels: I64
 
 
-def slower_ranks(view: View) -> Told | None:
+def slower_ranks(view: View) -> NamedByTimes | None:
     """Return the ranks whose own kernels are slow, None where no few are; views share it."""
     return view.remember(slower_ranks, lambda: _slower(view, device_ranks(view)))
 
 
 @fact("own_times")
-def _slower(view: View, ranks: Sequence[RankView]) -> Told | None:
+def _slower(view: View, ranks: Sequence[RankView]) -> NamedByTimes | None:
     if len(ranks) < 2:
         return None
     speeds = _speeds(ranks)
@@ -239,7 +239,7 @@ class _Case(Struct, frozen=True):
     is_always: bool
 
 
-def _named(case: _Case) -> Told | None:
+def _named(case: _Case) -> NamedByTimes | None:
     """Return who is slow, by what its ranks are all of; None where they are many of nothing."""
     ranks, slow, is_always = case.ranks, case.slow.tolist(), case.is_always
     labels = tuple(ranks[rank].label for rank in slow)
@@ -280,7 +280,7 @@ def _named(case: _Case) -> Told | None:
     clear &= np.isnan(case.speeds.by_step).mean() <= MOST_UNKNOWN
     if not is_always:
         clear &= np.mean(factors) - 1 >= CLEAR_EXCESS
-    return Told(
+    return NamedByTimes(
         kind=kind,
         ranks=labels,
         factor=float(np.mean(factors)),
@@ -506,7 +506,7 @@ def has_stages(ranks: Sequence[RankView]) -> bool:
     return any(np.isin(rank.device_calls.kind, TRANSFERS).any() for rank in ranks)
 
 
-def busiest(view: View) -> Told | None:
+def busiest(view: View) -> NamedByTimes | None:
     """Return the rank that is busy longer than all others by far, None where none is.
 
     Its share is what the others wait for it at most.
@@ -524,7 +524,7 @@ def busiest(view: View) -> Told | None:
     clear = most >= CLEARLY_BUSIEST and second <= CLEAR_SECOND * most and len(excess) > 2
     clear = clear and not has_stages(device_ranks(view)) and _is_steady(view, label)
     sure: Level = "medium" if clear else "low"
-    return Told("waiting_for_rank", (label,), min(most, others), sure)
+    return NamedByTimes("waiting_for_rank", (label,), min(most, others), sure)
 
 
 def _is_steady(view: View, label: str) -> bool:
