@@ -285,15 +285,18 @@ def _open_options(loading: LoadOptions) -> dict[str, str | int | None]:
 
 def _run(run_: IndexRun, engine: Engine, stopped: Callable[[], bool]) -> None:
     """Run an engine over what is missing, with progress on a terminal."""
-    from ccltui.index.index_engine import BytesRead, Message  # noqa: PLC0415  (numpy)
-    from ccltui.report.progress import ProgressLine, Silent  # noqa: PLC0415
+    from ccltui.index.index_engine import BytesRead, Computing, Message  # noqa: PLC0415  (numpy)
+    from ccltui.report.progress import ComputingLine, ProgressLine, Silent  # noqa: PLC0415
 
     print_message(run_.what_is_there())
     watched = sys.stderr is not None and sys.stderr.isatty()
     meter = ProgressLine(sys.stderr, run_.sizes()) if watched else Silent()
+    computing = ComputingLine(sys.stderr)
     try:
         for event in run_.run(engine, stopped):
-            if isinstance(event, BytesRead):
+            if isinstance(event, Computing):
+                computing.show(event.what, event.done, event.total)
+            elif isinstance(event, BytesRead):
                 meter.update(event.path, event.done_bytes)
             elif isinstance(event, Message):
                 meter.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
@@ -20,6 +21,7 @@ from ccltui.parsers.store.cache_place import default_cache_dir
 from ccltui.parsers.system.machine_limits import LARGEST, keep_freed, resident_memory, trim_heap
 from ccltui.report.json_document import TraceSummary
 from ccltui.report.output import print_message, print_traceback
+from ccltui.report.progress import ComputingLine
 
 if TYPE_CHECKING:
     from ccltui.index.saved_results import SavedResults
@@ -246,12 +248,15 @@ def _results(
     """
     memory_bytes = loading.memory_bytes
     saved = _saved_results(view, loading)
-    for metric in metrics:
-        known = None if saved is None or metric.origin else saved.load(metric.name)
-        yield metric, known or _run(metric, view, debug=debug)
-        if memory_bytes is not None and (resident_memory() or 0) > memory_bytes:
-            view.release()
-            trim_heap()
+    with contextlib.closing(ComputingLine(sys.stderr)) as line:
+        for done, metric in enumerate(metrics):
+            known = None if saved is None or metric.origin else saved.load(metric.name)
+            if known is None:
+                line.show(metric.name, done, len(metrics))
+            yield metric, known or _run(metric, view, debug=debug)
+            if memory_bytes is not None and (resident_memory() or 0) > memory_bytes:
+                view.release()
+                trim_heap()
 
 
 def _saved_results(view: View, loading: LoadOptions) -> SavedResults | None:

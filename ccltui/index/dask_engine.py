@@ -178,4 +178,5 @@ def _record_of(future: Future, work: Work, number: int) -> FileRecord:
 def _reduce(directory: str) -> None:
     """Match the ranks on a worker."""
     state = IndexState(Path(directory))
-    reduce_job(state, state.plan())
+    for _ in reduce_job(state, state.plan()):
+        pass

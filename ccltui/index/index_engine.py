@@ -42,7 +42,15 @@ class Message(Struct, frozen=True):
     text: str
 
 
-EngineEvent = BytesRead | FileRecord | Message
+class Computing(Struct, frozen=True):
+    """What is computed next of the whole job, once all files are read."""
+
+    what: str
+    done: int
+    total: int
+
+
+EngineEvent = BytesRead | FileRecord | Message | Computing
 
 
 class EngineError(RuntimeError):

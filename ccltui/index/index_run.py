@@ -100,14 +100,14 @@ class IndexRun:
         }
 
     def run(self, engine: Engine, cancelled: Callable[[], bool]) -> Iterator[EngineEvent]:
-        """Read what is missing on ``engine``, then match the ranks.
+        """Read what is missing on ``engine``, then match the ranks and compute their metrics.
 
         Raises:
             EngineError: The engine cannot start.
             OSError: The store or the state cannot be written.
         """
         job = self.state.job()
-        done = None if job is None else (job.digest, job.sources)
+        done = None if job is None or not job.is_whole else (job.digest, job.sources)
         if not self._pending and done == (self.plan.digest, code_digest()):
             return
         plan = msgspec.structs.replace(self.plan, tasks=tasks_of(self.plan.files, self._pending))
@@ -123,8 +123,12 @@ class IndexRun:
                 if isinstance(event, FileRecord):
                     self._records[event.key] = event
                 yield event
-            if not engine.reduces and not ended():
-                reduce_job(self.state, plan)
+            if engine.reduces or ended():
+                return
+            for computing in reduce_job(self.state, plan):
+                yield computing
+                if ended():
+                    return
 
     @property
     def is_cancelled(self) -> bool:
@@ -185,6 +189,8 @@ class IndexRun:
             )
             if job.problem:
                 parts.append(job.problem)
+            if not job.is_whole:
+                parts.append("not every metric is computed: the same command goes on")
         used = self.stored_bytes()
         if used > limit:
             parts.append(

@@ -139,6 +139,7 @@ class JobRecord(msgspec.Struct, frozen=True):
     cpu_s: float
     problem: str = ""  # why collectives and clocks are absent
     sources: str = ""  # digest of the program that matched the ranks
+    is_whole: bool = False  # whether every metric that is kept was computed
 
 
 class Submission(msgspec.Struct, frozen=True):

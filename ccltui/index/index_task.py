@@ -62,7 +62,8 @@ def run_reduce(state: IndexState, plan_name: str) -> int:
         print(again or "cancelled", flush=True)
         return 0
     if not state.is_cancelled:
-        reduce_job(state, plan)
+        for one in reduce_job(state, plan):
+            print(f"computes {one.what}, {one.done} of {one.total} metrics are there", flush=True)
     return 0
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import structs
 
+from ccltui.index.index_engine import Computing
 from ccltui.index.index_state import FileRecord, IndexState, JobRecord, Plan, RankClock
 from ccltui.index.saved_results import SavedResults, code_digest
 from ccltui.metrics import registry
@@ -33,10 +33,15 @@ def missing_keys(state: IndexState, plan: Plan) -> list[int]:
     return [number for number, one in enumerate(plan.files) if one.key not in known]
 
 
-def reduce_job(state: IndexState, plan: Plan) -> JobRecord:
-    """Match the ranks in the store and write the record of the job.
+def reduce_job(state: IndexState, plan: Plan) -> Generator[Computing]:
+    """Match the ranks in the store, write the record of the job, then keep every metric of it.
 
-    Files without columns are left out, not read again.
+    Files without columns are left out, not read again. The record is written before the metrics:
+    where there is no memory or no time for one, the job is indexed all the same, and the next run
+    goes on with that metric.
+
+    Yields:
+        The metric that is computed next. What is there stays where the caller stops then.
 
     Raises:
         OSError: The record cannot be written.
@@ -49,28 +54,26 @@ def reduce_job(state: IndexState, plan: Plan) -> JobRecord:
     view = View(job, ViewOptions(profile_mode=job.profile_mode))
     record = _reduced(view, plan, known, before.user + before.system)
     state.write_job(record)
+    saved = None
     if not record.problem and len(known) == len(plan.files) and not record.failed:
-        _save_results(view, plan.store_path())
-    return record
-
-
-def _save_results(view: View, store: Path) -> None:
-    """Compute every metric of the whole job, and keep each result as soon as it is there.
-
-    The record of the job is written before: where there is no memory for a metric, or no time, the
-    job is indexed all the same, and that metric is computed by whoever asks for it.
-    """
-    saved = SavedResults.of(view, store)
-    if saved is None:
-        return
+        saved = SavedResults.of(view, plan.store_path())
     with contextlib.suppress(OSError, MemoryError):
-        for metric in registry.metrics().values():
-            if metric.in_all and not metric.origin and saved.load(metric.name) is None:
-                saved.write(metric.run(view))
-            if (resident_memory() or 0) > _MOST_BYTES:
-                view.release()
-                trim_heap()
-        saved.remove_others()
+        if saved is not None:
+            yield from _save_results(saved, view)
+        state.write_job(structs.replace(record, is_whole=True))
+
+
+def _save_results(saved: SavedResults, view: View) -> Generator[Computing]:
+    """Compute every metric of the whole job, and keep each result as soon as it is there."""
+    chosen = [one for one in registry.metrics().values() if one.in_all and not one.origin]
+    for number, metric in enumerate(chosen):
+        if saved.load(metric.name) is None:
+            yield Computing(metric.name, number, len(chosen))
+            saved.write(metric.run(view))
+        if (resident_memory() or 0) > _MOST_BYTES:
+            view.release()
+            trim_heap()
+    saved.remove_others()
 
 
 def _stored_job(plan: Plan, records: Sequence[FileRecord]) -> Job:

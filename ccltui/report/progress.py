@@ -1,9 +1,10 @@
-"""Show loading progress: one line on standard error if it is a terminal."""
+"""Show progress of loading and of computing: one line on standard error if it is a terminal."""
 
 from __future__ import annotations
 
+import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TextIO
 
 from ccltui.parsers.numbers import counted, decimal_size, duration
@@ -11,6 +12,7 @@ from ccltui.parsers.numbers import counted, decimal_size, duration
 _PERIOD_S = 0.25
 _SETTLED_S = 1.0  # before that a speed is not meaningful
 _ERASE_LINE = "\r\x1b[K"
+_STOPS = "ctrl+c stops here"  # short: with a speed the line has to fit into 80 columns
 
 
 class Meter(Protocol):
@@ -37,6 +39,31 @@ class Silent:
 
     def close(self) -> None:
         """Do nothing."""
+
+
+class ComputingLine:
+    """``computing straggler_lag  12/88 metrics``: what is computed now, until the next is.
+
+    A metric of a thousand ranks takes a minute, so each is shown when it begins.
+
+    Args:
+        stream: Standard error; None or no terminal: nothing is written.
+    """
+
+    def __init__(self, stream: TextIO | None) -> None:
+        self._stream = stream if stream is not None and stream.isatty() else None
+
+    def show(self, what: str, done: int, total: int) -> None:
+        """``what`` is computed next, ``done`` of ``total`` metrics are there."""
+        if self._stream is not None:
+            count = (f"{done}/{counted(total, 'metric')}",) if total > 1 else ()
+            _write_line(self._stream, (f"computing {what}", *count))
+
+    def close(self) -> None:
+        """Erase the line."""
+        if self._stream is not None:
+            self._stream.write(_ERASE_LINE)
+            self._stream.flush()
 
 
 class ProgressLine:
@@ -76,8 +103,8 @@ class ProgressLine:
         self._stream.flush()
 
     @property
-    def text(self) -> str:
-        """Current text of the line."""
+    def parts(self) -> tuple[str, ...]:
+        """Current parts of the line, the most important first."""
         done, total = sum(self._done.values()), sum(self._sizes.values())
         elapsed = self._clock() - self._started
         parts = [
@@ -88,11 +115,23 @@ class ProgressLine:
             speed = done / elapsed
             left = duration(1e9 * max((total - done) / speed, 1))
             parts += [f"{decimal_size(speed)}/s", f"{left} left"]
-        return "  ".join([*parts, "ctrl+c stops and keeps these"])
+        parts.append(_STOPS)
+        return tuple(parts)
 
     def _draw(self) -> None:
         now = self._clock()
         if now - self._drawn >= _PERIOD_S:
             self._drawn = now
-            self._stream.write(f"{_ERASE_LINE}{self.text}")
-            self._stream.flush()
+            _write_line(self._stream, self.parts)
+
+
+def _write_line(stream: TextIO, parts: Sequence[str]) -> None:
+    """Replace the line by as many parts as fit: one that wraps could not be erased."""
+    width = shutil.get_terminal_size().columns - 1  # in the last column some terminals wrap
+    text = parts[0][:width]
+    for part in parts[1:]:
+        if len(text) + 2 + len(part) > width:
+            break
+        text += f"  {part}"
+    stream.write(f"{_ERASE_LINE}{text}")
+    stream.flush()

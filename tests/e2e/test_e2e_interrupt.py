@@ -91,7 +91,7 @@ def test_ctrl_c_keeps_what_is_loaded(job: Path, tmp_path: Path) -> None:
     (rank,) = result["details"]["inputs"]["ranks"]
     why = f"stopped after 1 of 4 files; loaded ranks: {rank}"
     assert result["reasons"][-1] == {"code": "missing_ranks", "message": why}
-    assert "ctrl+c stops and keeps these" in terminal.seen
+    assert "ctrl+c stops here" in terminal.seen
     assert "Traceback" not in terminal.seen
     assert f"ccltui: {why}" in terminal.seen
 

@@ -9,14 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from ccltui import cli
 from ccltui.commands import index_command
+from ccltui.commands.index_command import LocalEngine
 from ccltui.demo import Spec, write_job
 from ccltui.exit_codes import OK
 from ccltui.index import index_run, reduce_job, saved_results
+from ccltui.index.index_engine import Computing, EngineOptions
 from ccltui.index.index_state import IndexState
 from ccltui.metrics.metric import Metric
+from ccltui.parsers.job import start_job
 from ccltui.parsers.store.store_entry import COLUMNS_NAME, MANIFEST_NAME
 
 
@@ -168,3 +172,27 @@ def test_numbers_of_numpy_are_kept_as_numbers() -> None:
     assert saved_results._number(np.float64(0.1)) == 0.1
     with pytest.raises(TypeError):
         saved_results._number(object())
+
+
+def test_a_run_that_is_stopped_amid_the_metrics_goes_on(place: Path, computed: list[str]) -> None:
+    path, store = str(place / "job"), place / "store"
+    shutil.rmtree(next(store.glob("index/*/results")))
+    own = IndexState.of(store, path, "")
+    record = own.job()
+    assert record is not None
+    own.write_job(structs.replace(record, is_whole=False))
+
+    run = index_run.IndexRun(start_job(path), path, store, {})
+    events = list(run.run(LocalEngine(EngineOptions()), lambda: len(computed) >= 2))
+    assert [event.done for event in events if isinstance(event, Computing)] == [0, 1, 2]
+    assert "the same command goes on" in run.summary()
+
+    kept = {file: file.stat().st_mtime_ns for file in store.glob("index/*/results/*/*")}
+    assert kept
+
+    assert index_command.run([path, "--store", str(store)]) == OK
+    assert {file: file.stat().st_mtime_ns for file in kept} == kept, "a metric was computed twice"
+    assert "the same command goes on" not in run.summary()
+    computed.clear()
+    assert index_command.run([path, "--store", str(store)]) == OK
+    assert computed == []
