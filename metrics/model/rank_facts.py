@@ -73,7 +73,6 @@ _T = TypeVar("_T")
 _LAUNCHES = ("launch_row", "launched_ns")
 _DETAILS = (
     *_LAUNCHES,
-    "work",
     "device_work",
     "unknown",
     "in_operators",

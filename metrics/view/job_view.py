@@ -353,6 +353,7 @@ class View:
                 *self._lists_of_calls(label),
                 self._selection(label),
                 partial(self.facts.untimed_calls, label),
+                is_large=self.facts.is_large,
             )
             for label, facts in self.facts.ranks.items()
             if chosen is None or facts.trace.rank in chosen

@@ -103,8 +103,11 @@ class RankView:
         named: Callable[[], Calls],
         selection: Selection,
         untimed_calls: Callable[[], Calls] | None = None,
+        *,
+        is_large: bool = False,
     ) -> None:
         self.facts = facts
+        self._is_large = is_large
         self.trace = facts.trace
         self.label = facts.trace.label
         self.rank = facts.trace.rank
@@ -113,12 +116,26 @@ class RankView:
         self._list_named = named
         self._list_untimed = untimed_calls
         self._remembered: dict[object, Any] = {}
+        self._sums: dict[object, Any] = {}
 
     def remember(self, key: object, make: Callable[[], _T]) -> _T:
         """Return the cached result of ``make`` for ``key``; several metrics share intermediates."""
         if key not in self._remembered:
             self._remembered[key] = make()
         found: _T = self._remembered[key]
+        return found
+
+    def sum_up(self, key: object, make: Callable[[], _T]) -> _T:
+        """Return the cached result of ``make`` for ``key``: few numbers from all of the rank.
+
+        In a large job the intervals that it is from are freed, as those of all ranks do not fit
+        into memory. The result stays.
+        """
+        if key not in self._sums:
+            self._sums[key] = make()
+            if self._is_large:
+                self.forget_intervals()
+        found: _T = self._sums[key]
         return found
 
     @property
@@ -328,6 +345,11 @@ class RankView:
         """Measured time in computation kernels."""
         return self.facts.busy[1] & self.windows
 
+    @property
+    def comp_ns(self) -> int:
+        """Length of `comp`."""
+        return self.sum_up("comp_ns", lambda: self.comp.total_ns)
+
     @cached_property
     def named_comp(self) -> Intervals:
         """Measured time in the computation kernels that are recognised by name."""
@@ -367,14 +389,17 @@ class RankView:
         """Mask of the rows of ``gpu`` that start inside the windows."""
         return self.windows.contains(self.trace.group("gpu").start_ns)
 
-    @cached_property
+    @property
     def work_by_name(self) -> WorkTable:
         """Device work in the windows, summed by name and class."""
-        return work_by_name(
-            self.trace,
-            self.facts.classes,
-            starts_inside=self.starts_inside,
-            clipped_ns=self.clipped_ns,
+        return self.sum_up(
+            "work_by_name",
+            lambda: work_by_name(
+                self.trace,
+                self.facts.classes,
+                starts_inside=self.starts_inside,
+                clipped_ns=self.clipped_ns,
+            ),
         )
 
     def covered_by_step(self, part: Intervals) -> dict[int, int]:

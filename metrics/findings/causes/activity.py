@@ -9,7 +9,7 @@ its data loader, its profiler and the CUDA and HIP runtimes write; ranges that o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Final
 
@@ -159,6 +159,11 @@ class HostWork:
     def operations(self) -> NamedRanges:
         """Operators and runtime calls with names, sorted by start."""
         return _collected(_operations(self.trace))
+
+    def forget_details(self) -> None:
+        """Free what is of the size of the operations; the next use computes it again."""
+        for name in ("operations", "disjoint", "long_gaps"):
+            self.__dict__.pop(name, None)
 
     @classmethod
     def of(cls, facts: RankFacts) -> HostWork:
@@ -324,6 +329,7 @@ class Layers(Struct, frozen=True):
 
 
 _BROADCAST = TYPES.index("Broadcast")
+_MADE_FROM: Final = ("group_kinds", "work", "network", "_reach", "_by_end", "_computed_ns")
 
 
 class Activity:
@@ -335,20 +341,56 @@ class Activity:
     Args:
         facts: The events of the rank.
         calls: Its collectives and transfers.
-        group_kinds: Kind of group of each call.
+        list_kinds: Returns the kind of group of each call.
         names: Numbers of kernel names, shared by all ranks.
+        is_large: Whether little is kept (`settle`).
     """
 
     def __init__(
-        self, facts: RankFacts, calls: Calls, group_kinds: GroupKinds, names: KernelNames
+        self,
+        facts: RankFacts,
+        calls: Calls,
+        list_kinds: Callable[[], GroupKinds],
+        names: KernelNames,
+        *,
+        is_large: bool,
     ) -> None:
         self.trace = facts.trace
         self._names = names
         self.calls = calls
-        self.group_kinds = group_kinds
+        self._list_kinds = list_kinds
         self._facts = facts
+        self._is_large = is_large
+        self._names_end: int | None = None
         self._layers: dict[tuple[Groups, int], Layers] = {}
         self._foreign: dict[Groups, Bool] = {}
+
+    def settle(self) -> None:
+        """Of a rank of a large job keep the times of its parts, and free what they are made from.
+
+        A part takes 16 B an interval; what they are made from takes some 300 B a collective, which
+        for all ranks does not fit into memory.
+        """
+        if not self._is_large:
+            return
+        if "work" in self.__dict__ and self._names_end is None:
+            self._names_end = self.names_end  # of `work`, which is made again only where asked for
+        for name in _MADE_FROM:
+            self.__dict__.pop(name, None)
+        self._foreign.clear()
+        if "host" in self.__dict__:
+            self.host.forget_details()
+        kept = [*self.__dict__.get("idle", {}).values()]
+        kept += [self.__dict__[name] for name in ("compute", "copies") if name in self.__dict__]
+        for layers in self._layers.values():
+            kept += [layers.own_comm, layers.other_comm, layers.compute]
+        for times in kept:
+            times.forget_measure()
+
+    @cached_property
+    def group_kinds(self) -> GroupKinds:
+        """Kind of group of each call."""
+        return self._list_kinds()
 
     @cached_property
     def work(self) -> tuple[I64, I64, I64]:
@@ -364,10 +406,12 @@ class Activity:
         names = self._names.ids(self.trace, events.name[rows])
         return events.start_ns[rows], events.dur_ns[rows], names
 
-    @cached_property
+    @property
     def names_end(self) -> int:
         """One more than the highest number of a name in `work`."""
-        return int(self.work[2].max(initial=-1)) + 1
+        if self._names_end is None:
+            self._names_end = int(self.work[2].max(initial=-1)) + 1
+        return self._names_end
 
     @cached_property
     def compute(self) -> Intervals:
@@ -419,6 +463,8 @@ class Activity:
             awaited = ~foreign if trigger == OWN else foreign & (self.group_kinds.number == trigger)
             first = _time_of(self.calls, awaited)
             compute = self.compute - first
+            if compute == self.compute:
+                compute = self.compute  # one copy of it
             taken = first | self.compute
             own, other = (_time_of(self.calls, rows) for rows in (~foreign, foreign))
             own_comm = first if trigger == OWN else own - taken

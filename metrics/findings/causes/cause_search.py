@@ -354,38 +354,6 @@ class Partners(Struct, frozen=True):
     wait_ns: I64
 
 
-def partners_of(
-    inputs: Sequence[MatchInput], groups: Sequence[GroupArrivals], pairs: Pairs
-) -> Mapping[str, Partners]:
-    """Return the partners of all calls of all ranks, by label."""
-    found = {item.label: _no_partners(len(item.calls)) for item in inputs}
-    for number, group in enumerate(groups):
-        usable = np.flatnonzero(group.match.usable)
-        for member, label in enumerate(group.labels):
-            rows = group.match.rows[usable, member]
-            found[label].number[rows] = number
-            found[label].instance[rows] = usable
-            found[label].wait_ns[rows] = group.wait_ns[usable, member]
-    sides = (
-        (pairs.sender, pairs.send_row, pairs.receiver, pairs.recv_row),
-        (pairs.receiver, pairs.recv_row, pairs.sender, pairs.send_row),
-    )
-    for own, own_row, other, other_row in sides:
-        for index, mine in rows_by_value(own):
-            partners = found[inputs[index].label]
-            partners.other[own_row[mine]] = other[mine]
-            partners.other_row[own_row[mine]] = other_row[mine]
-            duration = _durations(inputs, other[mine], other_row[mine])
-            waited = inputs[index].calls.dur_ns[own_row[mine]] - duration
-            partners.wait_ns[own_row[mine]] = np.maximum(waited, 0)
-    return found
-
-
-def _no_partners(count: int) -> Partners:
-    number, instance, other, other_row = np.full((4, count), MISSING, np.int64)
-    return Partners(number, instance, other, other_row, np.zeros(count, np.int64))
-
-
 def _durations(inputs: Sequence[MatchInput], index: I64, row: I64) -> I64:
     result = np.empty(len(index), np.int64)
     for one, here in rows_by_value(index):
@@ -410,6 +378,7 @@ class Causes:
         *,
         groups: Sequence[CommGroup] = (),
         pairs: Callable[[], Pairs],
+        is_large: bool = False,
     ) -> None:
         self.arrivals = arrivals
         self.clocks = clocks
@@ -418,14 +387,47 @@ class Causes:
         self._pairs = pairs
         self.inputs = {item.label: item for item in inputs}
         self._facts = facts
+        self._is_large = is_large
         self._activities: dict[str, Activity] = {}
+        self._partners: dict[str, Partners] = {}
+        self._known: dict[int, tuple[I64, Verdicts]] = {}
         self._points: dict[tuple[str, ...], SyncPoints] = {}
         self.chains: dict[tuple[int, int], tuple[Link, ...]] = {}
 
+    def partners(self, label: str) -> Partners:
+        """Return the collective or transfer of each call of a rank."""
+        if label not in self._partners:
+            self._partners[label] = self._partners_of(label)
+        return self._partners[label]
+
+    def _partners_of(self, label: str) -> Partners:
+        calls, inputs = self.inputs[label].calls, list(self.inputs.values())
+        number, instance, other, other_row = np.full((4, len(calls)), MISSING, np.int64)
+        wait_ns = np.zeros(len(calls), np.int64)
+        for index, member in self._columns[label].items():
+            group = self.arrivals.groups[index]
+            usable = np.flatnonzero(group.match.usable)
+            rows = group.match.rows[usable, member]
+            number[rows], instance[rows] = index, usable
+            wait_ns[rows] = group.wait_ns[usable, member]
+        for (_, own_row, across, across_row), chosen in self._sides:
+            mine = chosen.get(label, np.empty(0, np.int64))
+            rows = own_row[mine]
+            other[rows], other_row[rows] = across[mine], across_row[mine]
+            waited = calls.dur_ns[rows] - _durations(inputs, across[mine], across_row[mine])
+            wait_ns[rows] = np.maximum(waited, 0)
+        return Partners(number, instance, other, other_row, wait_ns)
+
     @cached_property
-    def partners(self) -> Mapping[str, Partners]:
-        """Collective or transfer of each call, by label of the rank."""
-        return partners_of(list(self.inputs.values()), self.arrivals.groups, self._pairs())
+    def _sides(self) -> list[tuple[tuple[I64, I64, I64, I64], Mapping[str, I64]]]:
+        """Columns of the transfers from either side, and the transfers of each rank by label."""
+        pairs, labels = self._pairs(), list(self.inputs)
+        sent = pairs.sender, pairs.send_row, pairs.receiver, pairs.recv_row
+        received = pairs.receiver, pairs.recv_row, pairs.sender, pairs.send_row
+        return [
+            (side, {labels[index]: rows for index, rows in rows_by_value(side[0])})
+            for side in (sent, received)
+        ]
 
     @cached_property
     def _kind_names(self) -> tuple[I64, npt.NDArray[np.str_]]:
@@ -465,14 +467,14 @@ class Causes:
         item = self.inputs[label]
         of_group, names = self._kind_names
         in_pair = (item.calls.kind == _SENDRECV) & self._is_pair[item.calls.group]
-        is_above = self._ranks[self.partners[label].other] > (item.rank or 0)
-        if in_pair.any():
-            is_above = np.where(
-                in_pair, self._highest_rank[item.calls.group] != item.rank, is_above
-            )
-        transfers = len(names) - 2 * len(TYPES) + 2 * item.calls.kind.astype(np.int64) + is_above
         is_transfer = np.isin(item.calls.kind, _TRANSFERS) | in_pair
-        return GroupKinds(np.where(is_transfer, transfers, of_group[item.calls.group]), names)
+        number = of_group[item.calls.group]
+        if not is_transfer.any():
+            return GroupKinds(number, names)
+        is_above = self._ranks[self.partners(label).other] > (item.rank or 0)
+        is_above = np.where(in_pair, self._highest_rank[item.calls.group] != item.rank, is_above)
+        transfers = len(names) - 2 * len(TYPES) + 2 * item.calls.kind.astype(np.int64) + is_above
+        return GroupKinds(np.where(is_transfer, transfers, number), names)
 
     @cached_property
     def stages(self) -> Mapping[str, int]:
@@ -505,7 +507,11 @@ class Causes:
         if label not in self._activities:
             calls = self.inputs[label].calls
             self._activities[label] = Activity(
-                self._facts[label], calls, self._group_kinds(label), self.names
+                self._facts[label],
+                calls,
+                lambda: self._group_kinds(label),
+                self.names,
+                is_large=self._is_large,
             )
         return self._activities[label]
 
@@ -578,7 +584,25 @@ class Causes:
 
     def verdicts(self, number: int, rows: I64) -> Verdicts:
         """Return the causes of the last arrivals at these instances (as in `targets`)."""
-        return self.judge(self.request(number, rows))
+        found = self.judge(self.request(number, rows))
+        self._known[number] = rows, found
+        return found
+
+    def known_verdicts(self, number: int, rows: I64) -> Verdicts | None:
+        """Return what `verdicts` found last at these instances, None where it did not judge all.
+
+        The cause of an arrival does not depend on what is judged with it, but kernels of the last
+        of many are not compared by name.
+        """
+        if number not in self._known:
+            return None
+        judged, found = self._known[number]
+        place = np.searchsorted(judged, rows)
+        if not len(judged) or (np.append(judged, MISSING)[place] != rows).any():
+            return None
+        some = found.take(place).segments
+        unnamed = np.isnan(some.extra_kernels_ns) & row_any(some.start.punctual)
+        return None if unnamed.any() else found.take(place)
 
     def judge(self, request: VerdictRequest) -> Verdicts:
         """Return the cause of each late arrival of a request.
@@ -616,5 +640,6 @@ def job_causes(view: View) -> Causes:
             facts.clocks,
             groups=facts.groups,
             pairs=lambda: facts.pairs,
+            is_large=facts.is_large,
         ),
     )

@@ -192,7 +192,7 @@ def _foreign(
 ) -> _ForeignCalls:
     """Return the calls of a rank in other groups, with hidden time for the kind ``trigger``."""
     label = points.labels[member]
-    activity, partners = causes.activity(label), causes.partners[label]
+    activity, partners = causes.activity(label), causes.partners(label)
     first, last = int(segments.start_ns[0]), int(segments.end_ns[-1])
     near = activity.calls_in(first, last)
     calls, foreign = activity.calls, activity.foreign(points.groups)[near]
@@ -231,7 +231,7 @@ def _longest_wait(
     excess_ns: int,
 ) -> Waits:
     """Return the rank that the late rank waited for longest in collectives of one kind."""
-    partners = causes.partners[label]
+    partners = causes.partners(label)
     number, instance = partners.number[mine.row], partners.instance[mine.row]
     who = np.array([_last(causes, n, i) for n, i in zip(number, instance, strict=True)], object)
     across = partners.other[mine.row]
@@ -308,7 +308,7 @@ def _peer_partners(
     for label, one in theirs:
         if len(one.row) < -places.min():
             continue
-        partners = causes.partners[label]
+        partners = causes.partners(label)
         other = partners.other[one.row[places]]
         values, counts = unique_counts(other)
         usual = int(values[counts.argmax()])
@@ -367,7 +367,7 @@ def chains_of(causes: Causes, starts: Sequence[tuple[int, int]]) -> list[tuple[L
 
 def _links(causes: Causes, number: int, row: int) -> Search[tuple[Link, ...]]:
     arrived = causes.arrivals.groups[number]
-    found = yield causes.request(number, np.array([row]))
+    found = yield from _verdicts(causes, number, np.array([row]))
     late = int(found.targets.late[0])
     first = _link(
         found,
@@ -401,6 +401,14 @@ def _links(causes: Causes, number: int, row: int) -> Search[tuple[Link, ...]]:
     return (*links[:-1], _root(first, links[-1]))
 
 
+def _verdicts(causes: Causes, number: int, rows: I64) -> Search[Verdicts]:
+    """Return the causes of last arrivals at instances; request them where not all are known."""
+    found = causes.known_verdicts(number, rows)
+    if found is None:
+        found = yield causes.request(number, rows)
+    return found
+
+
 def _root(first: Link, last: Link) -> Link:
     """Return the end of a chain, its cause unknown where its share of the first lag is too small.
 
@@ -432,7 +440,7 @@ def _link_to_last(causes: Causes, waits: Waits) -> Search[_Step]:
     rows = distinct_values(waits.rows[arrived.delays[waits.rows]])
     if not len(rows):
         return _ChainEnd(UNKNOWN, LOW)
-    found = yield causes.request(waits.number, rows)
+    found = yield from _verdicts(causes, waits.number, rows)
     worst = int(rows[arrived.lag_ns[rows].argmax()])
     link = _link(
         found,

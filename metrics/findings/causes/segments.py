@@ -77,6 +77,7 @@ def split(
         for name, times in ((COPIES, one.copies), *one.idle.items()):
             if len(times):  # hosts do few of these things
                 found[name][:, i] = _measure(times, begin, end)
+        one.settle()
     return found
 
 
@@ -95,6 +96,7 @@ def own_comm_and_compute(
             begin, end = begin_ns[rows, i], end_ns[rows, i]
             stopped[rows, i] = _measure(layers.own_comm, begin, end)
             computed[rows, i] = _measure(layers.compute, begin, end)
+        one.settle()
     return stopped, computed
 
 
@@ -114,8 +116,11 @@ def hidden_ns(comparison: PeerComparison, computed: I64, every: I64) -> F64:
 
 def triggers_of(activities: Sequence[Activity], times_ns: I64, groups: frozenset[int]) -> I32:
     """Return the triggers of each time, as `Activity.triggers`, int32 [t, m]."""
-    columns = [one.triggers(times_ns[:, i], groups) for i, one in enumerate(activities)]
-    return np.stack(columns, axis=1)
+    found = np.empty(times_ns.shape, np.int32)
+    for i, one in enumerate(activities):
+        found[:, i] = one.triggers(times_ns[:, i], groups)
+        one.settle()
+    return found
 
 
 def compute_time(one: Activity, begin: I64, end: I64) -> I64:
@@ -130,8 +135,11 @@ def by_member(
     measure: Callable[[Activity, I64, I64], I64],
 ) -> I64:
     """Apply ``measure`` to each rank between times [t, m]; int64 [t, m]."""
-    columns = [measure(one, begin[:, i], end[:, i]) for i, one in enumerate(activities)]
-    return np.stack(columns, axis=1)
+    found = np.empty(begin.shape, np.int64)
+    for i, one in enumerate(activities):
+        found[:, i] = measure(one, begin[:, i], end[:, i])
+        one.settle()
+    return found
 
 
 def _measure(intervals: Intervals, begin: I64, end: I64) -> I64:
@@ -188,14 +196,16 @@ def extra_kernel_time(
     """
     count = len(late)
     extra = np.full(count, np.nan)
-    starts = [one.work[0] for one in activities]
-    first = np.stack([np.searchsorted(s, begin_ns[:, i]) for i, s in enumerate(starts)], axis=1)
-    stop = np.stack([np.searchsorted(s, end_ns[:, i]) for i, s in enumerate(starts)], axis=1)
     size = max((one.names_end for one in activities), default=0)
     rows = np.flatnonzero(row_any(punctual[:most]))
     if not size or not len(rows):
         return extra
     who = np.column_stack((late[rows], _first_marked(punctual[rows], MAX_PEERS)))
+    first, stop = np.zeros((2, *begin_ns.shape), np.int64)
+    for i in distinct_values(who[who >= 0]).tolist():
+        start = activities[i].work[0]
+        first[:, i] = np.searchsorted(start, begin_ns[:, i])
+        stop[:, i] = np.searchsorted(start, end_ns[:, i])
     each = max(_MAX_COUNTS // (size * who.shape[1]), 1)
     for at in range(0, len(rows), each):
         here = rows[at : at + each]

@@ -112,7 +112,7 @@ class CauseTime(Struct, frozen=True):
 
 def causes_of(rank: RankView) -> dict[str, CauseTime]:
     """Return the idle time of one rank in its windows by cause; the sum is all of it."""
-    return rank.remember(causes_of, lambda: _causes_of(rank))
+    return rank.sum_up(causes_of, lambda: _causes_of(rank))
 
 
 @fact("idle_causes")

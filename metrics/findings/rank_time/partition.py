@@ -162,6 +162,8 @@ def _divided(view: View, ranks: Sequence[RankView]) -> Partition:
             others = rank.occupied - (kernels | rank.mem)
             _part(found, "other_groups", "other_groups").add(rank.label, others.total_ns, None, -1)
         _take_idle(found, rank)
+        if view.facts.is_large:  # the intervals of all ranks do not fit into memory
+            rank.forget_intervals()
     kept = [part for part in found.values() if part.total_ns > 0]
     return Partition(
         {rank.label: rank.window_ns for rank in ranks},
@@ -452,7 +454,7 @@ def split_time(rank: RankView) -> TimeSplit:
 
     Communication beside a copy is communication here; in `partition` the copy hides it.
     """
-    return rank.remember(split_time, lambda: _split(rank))
+    return rank.sum_up(split_time, lambda: _split(rank))
 
 
 def _split(rank: RankView) -> TimeSplit:

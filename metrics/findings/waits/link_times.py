@@ -352,7 +352,7 @@ def _longer_than_computing(view: View, exposed: Mapping[str, float]) -> NamedByT
     if len({rank.trace.host for rank in ranks}) < 2 or _may_be_stages(ranks):
         return None
     least = min(exposed.values(), default=0.0)
-    longest = max(rank.comp.total_ns / max(rank.window_ns, 1) for rank in ranks)
+    longest = max(rank.comp_ns / max(rank.window_ns, 1) for rank in ranks)
     if least <= longest:
         return None
     return NamedByTimes("slow_link", (), least, "low", group=BETWEEN_HOSTS)

@@ -352,7 +352,7 @@ def _costs(case: _Case, *, more_work: bool) -> tuple[float, float]:
         case.slow,
         case.others,
     )
-    compute = [rank.comp.total_ns for rank in ranks]
+    compute = [rank.comp_ns for rank in ranks]
     excess = np.nan_to_num(speeds.by_step[slow] - 1, nan=0.0)
     usual = lower_median(np.array([compute[rank] for rank in others.tolist()], np.float64))
     longer = float(np.where(hits[slow], excess, 0.0).max(axis=0).mean()) * usual
@@ -470,7 +470,7 @@ def _beyond_typical(shares: Mapping[str, float]) -> Mapping[str, float]:
 
 def busy_share(rank: RankView) -> float:
     """Return the share of its time that a rank does not spend waiting for others."""
-    return rank.remember(busy_share, lambda: _busy_share(rank))
+    return rank.sum_up(busy_share, lambda: _busy_share(rank))
 
 
 def _busy_share(rank: RankView) -> float:
@@ -491,7 +491,7 @@ def computes_longer(view: View, labels: Sequence[str], share: float) -> bool:
     What a replay takes for longer passes may be waits that no kernel shows.
     """
     ranks = device_ranks(view)
-    shares = {rank.label: rank.comp.total_ns / max(rank.window_ns, 1) for rank in ranks}
+    shares = {rank.label: rank.comp_ns / max(rank.window_ns, 1) for rank in ranks}
     return _reaches(_beyond_typical(shares), labels, share)
 
 

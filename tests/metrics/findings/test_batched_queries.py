@@ -13,7 +13,9 @@ from ccltui.metrics.catalog.stragglers.straggler_cause import straggler_cause
 from ccltui.metrics.findings.causes import chain, segments
 from ccltui.metrics.findings.causes.cause_search import Causes, VerdictRequest, Verdicts, job_causes
 from ccltui.metrics.findings.causes.chain import Search, run_searches
+from ccltui.metrics.findings.rank_time.partition import partition
 from ccltui.metrics.metric import Metric
+from ccltui.metrics.view import job_view
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.job import open_job
 
@@ -114,3 +116,42 @@ def test_the_worst_are_judged_by_name_however_many_are_late(
     assert "more_kernels" in alone
     assert "compute" not in alone
     assert causes_of_worst(blame_chain) == alone
+
+
+def test_arrivals_that_were_judged_are_not_judged_again(
+    causes: Causes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = causes.arrivals.groups[0]
+    rows = np.flatnonzero(group.eligible)
+    judged = causes.verdicts(0, rows[:4])
+    monkeypatch.setattr(Causes, "judge", lambda *_: pytest.fail("judged again"))
+
+    known = causes.known_verdicts(0, rows[1:3])
+    assert known is not None
+    assert columns(known) == columns(judged.take(np.array([1, 2])))
+    assert causes.known_verdicts(0, rows[3:5]) is None
+
+
+def test_a_large_job_has_the_same_causes_and_keeps_few_intervals(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    late = Straggler(1, "more_kernels", 2_000_000, None)
+    write_job(tmp_path, Spec.quiet(tp=4, steps=4, stragglers=(late,)))
+
+    def found(most: int) -> tuple[object, View]:
+        monkeypatch.setattr(job_view, "_MANY_ROWS", most)
+        view = View(open_job(tmp_path))
+        return [one.run(view).details for one in (straggler_cause, blame_chain)], view
+
+    usual, large = found(1 << 22), found(0)
+
+    assert large[0] == usual[0]
+    assert partition(large[1]) == partition(usual[1])
+    kept = {name for rank in large[1].ranks for name in (*vars(rank), *vars(rank.facts))}
+    assert not kept & {"comm", "comp", "occupied", "device_work", "in_operators"}
+    searched = job_causes(large[1])
+    activities = [searched.activity(one.label) for one in large[1].ranks]
+    assert any("idle" in vars(one) for one in activities)
+    for one in activities:
+        assert not vars(one).keys() & {"work", "network", "group_kinds"}
+        assert not vars(one.host).keys() & {"operations", "disjoint", "long_gaps"}
