@@ -312,6 +312,8 @@ def _run(metric: Metric, view: View, *, debug: bool) -> Result:
             metric.compute(view)
         except Exception:
             print_traceback()
+    if view.facts.is_large:
+        view.forget_intervals()
     return result
 
 

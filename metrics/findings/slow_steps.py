@@ -178,7 +178,7 @@ def _slow_step(
 
 def _why_named(view: View, named: Named, place: tuple[int, int] | None) -> str:
     waited = f"rank {named.label} keeps the others waiting, {duration(named.wait_ns)} in all"
-    found = None if place is None else describe(view, *place)
+    found = None if place is None else describe(view, *place, doing=False)
     if found is None or found.why is None or found.last != named.label:
         return f"{waited} ({cause_words(named.cause)})"
     return f"{waited}: {found.why.removeprefix(f'rank {named.label}: ')}"

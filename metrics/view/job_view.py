@@ -330,6 +330,11 @@ class View:
         self._remembered.clear()
         self.facts.forget_details()
 
+    def forget_intervals(self) -> None:
+        """Free the intervals of the ranks, which in a large job take more than all results."""
+        for rank in self.__dict__.get("ranks", ()):
+            rank.forget_intervals()
+
     def release(self) -> None:
         """Free all that can be computed again from calls, matches, clocks and arrivals.
 

@@ -120,7 +120,7 @@ def straggler_cause(view: View) -> Result:
         "per_rank": _per_rank(blamed),
         "by_group": _by_group(view, blamed),
         "per_step": _per_step(blamed),
-        "worst": [_shown(describe(view, number, row)) for number, row in worst],
+        "worst": [_shown(describe(view, number, row, doing=False)) for number, row in worst],
         "meanings": _meanings(blamed),
         "match": match,
     }
@@ -211,7 +211,7 @@ def _main(view: View, found: RootWaiting) -> dict[str, Any]:
     here = [place for place, end in enumerate(ends) if end == root]
     own = [place for place in here if len(found.behind[place].chain) == 1]
     worst = found.places[(own or here)[0]]  # the evidence is where the rank itself was late
-    return {**stated, "main_why": describe(view, *worst).why}
+    return {**stated, "main_why": describe(view, *worst, doing=False).why}
 
 
 def _by_group(view: View, blamed: Sequence[LateArrivals]) -> list[dict[str, Any]]:

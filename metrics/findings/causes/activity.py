@@ -373,15 +373,16 @@ class Activity:
         """
         if not self._is_large:
             return
-        if "work" in self.__dict__ and self._names_end is None:
+        held = self.__dict__
+        if "work" in held and self._names_end is None:
             self._names_end = self.names_end  # of `work`, which is made again only where asked for
         for name in _MADE_FROM:
-            self.__dict__.pop(name, None)
+            held.pop(name, None)
         self._foreign.clear()
-        if "host" in self.__dict__:
+        if "host" in held:
             self.host.forget_details()
-        kept = [*self.__dict__.get("idle", {}).values()]
-        kept += [self.__dict__[name] for name in ("compute", "copies") if name in self.__dict__]
+        kept = [times for times in held.get("idle", {}).values() if len(times)]
+        kept += [held[name] for name in ("compute", "copies") if name in held]
         for layers in self._layers.values():
             kept += [layers.own_comm, layers.other_comm, layers.compute]
         for times in kept:

@@ -38,7 +38,7 @@ from ccltui.metrics.findings.causes.evidence import (
     meaning_of,
     sentence,
 )
-from ccltui.metrics.findings.causes.segments import COMPUTE, IDLE, PARTS, split, triggers_of
+from ccltui.metrics.findings.causes.segments import COMPUTE, IDLE, PARTS, split
 from ccltui.metrics.model.bandwidth import matched_bandwidth
 from ccltui.metrics.model.calls import DTYPES
 from ccltui.metrics.model.classify import TYPES
@@ -198,10 +198,16 @@ class Instance(Struct, frozen=True):
         }
 
 
-def describe(view: View, number: int, row: int) -> Instance:
+def describe(view: View, number: int, row: int, *, doing: bool = True) -> Instance:
     """Describe instance ``row`` of the matched group at ``number`` of ``view.arrivals.groups``.
 
     Arrivals are those of all ranks of the group, whatever ranks the view selects.
+
+    Args:
+        view: The job.
+        number: Position of the group.
+        row: Instance.
+        doing: Whether to tell what each member did before, which takes the times of all of them.
 
     Raises:
         IndexError: There is no such group or instance.
@@ -237,7 +243,7 @@ def describe(view: View, number: int, row: int) -> Instance:
         busbw_gbps=busbw,
         lag_ns=int(arrived.lag_ns[row]) if arrived.lag_ns[row] >= 0 else None,
         last=None if last == NO_RANK else arrived.labels[last],
-        members=_members(view, arrived, row, found),
+        members=_members(view, arrived, row, found if doing else None),
         absent=tuple(
             label for label, r in zip(match.labels, match.rows[row], strict=True) if r < 0
         ),
@@ -315,8 +321,7 @@ def _main_parts(
     points = causes.points(arrived.labels)
     begin, end = points.arrival_ns[since : since + 1], found.targets.time_ns
     activities = [causes.activity(label) for label in arrived.labels]
-    triggers = triggers_of(activities, end, points.groups)
-    spent = split(begin, end, activities, points.groups, triggers)
+    spent = split(begin, end, activities, points.groups, found.segments.start.triggers)
     table: I64 = np.stack([spent[name][0] for name in PARTS])
     most = table.argmax(axis=0)
     return [(PARTS[part], int(table[part, i])) for i, part in enumerate(most.tolist())]
@@ -406,7 +411,7 @@ def causal_chain(view: View, number: int, row: int) -> CausalChain:
     Raises:
         IndexError: There is no such group or instance.
     """
-    found = describe(view, number, row)
+    found = describe(view, number, row, doing=False)
     links = found.chain
     return CausalChain(
         number=number,

@@ -146,7 +146,7 @@ def _begin(
     first, last = first - view.origin_ns, last - view.origin_ns
     # What made the rank late comes before, so that is where most of the surroundings are.
     start, end = first - (last - first) // 2, last + (last - first) // 8
-    instance = describe(view, *place)
+    instance = describe(view, *place, doing=False)
     arrived = view.arrivals.groups[place[0]]
     last_rank = arrived.labels[arrived.delaying[place[1]]]
     order = [

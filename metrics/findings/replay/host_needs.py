@@ -11,9 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 from msgspec import Struct
 
 from ccltui.metrics.arrays.intervals import union
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
     from ccltui.parsers.columns import RankTrace
 
+
+_Kind = TypeVar("_Kind", bound=np.generic)
 
 STEADY: Final = 0.5
 """Share of the idle time beyond the typical that is there in every step where it is steady."""
@@ -130,11 +133,11 @@ class HostIdle(Struct, frozen=True, dict=True):
     def with_typical(self, lines: Bool) -> Idle:
         """Return the idle time with that of some lines (a mask) as it is typical."""
         own, typical, table = self.recorded, self.typical, self.job.table
-        calls = lines[table.line]
+        first = self.job.operations.first
         return Idle(
-            np.where(lines[self.line], typical.host_ns, own.host_ns),
-            np.where(calls, typical.delay_ns, own.delay_ns),
-            np.where(calls, typical.gap_ns, own.gap_ns),
+            exchanged(own.host_ns, typical.host_ns, lines, first),
+            exchanged(own.delay_ns, typical.delay_ns, lines, table.first_call),
+            exchanged(own.gap_ns, typical.gap_ns, lines, table.first_call),
             np.where(lines, typical.begin_ns, own.begin_ns),
         )
 
@@ -182,6 +185,25 @@ expected to wait for their launches: passes differ by that much in how many laun
 LEAST_SAVED: Final = 0.005
 """Share of a step below which nothing is saved: passes vary by chance as much."""
 _NEVER: Final = np.iinfo(np.int64).min
+
+
+def exchanged(
+    own: npt.NDArray[_Kind], other: npt.NDArray[_Kind], lines: Bool, first: I64
+) -> npt.NDArray[_Kind]:
+    """Return the values of lines in a mask from ``other``, and those of all others from ``own``.
+
+    Args:
+        own: values of operations or calls, those of a line one after another.
+        other: likewise.
+        lines: mask of the lines.
+        first: place of the first of each line, and the number of all.
+    """
+    found = own.copy()
+    # runs of lines in the mask: whole slices are copied many times faster than a mask is looked up
+    edges = np.flatnonzero(np.diff(lines, prepend=False, append=False))
+    for begin, stop in first[edges].reshape(-1, 2).tolist():
+        found[begin:stop] = other[begin:stop]
+    return found
 
 
 def host_needs(view: View, job: JobLines) -> F64:

@@ -17,7 +17,7 @@ from msgspec import Struct
 from ccltui.metrics.arrays.reductions import distinct_values, joint_inverse, median_along
 from ccltui.metrics.arrays.statistics import milliseconds
 from ccltui.metrics.arrays.typical import lower_medians, typical_of_groups
-from ccltui.metrics.findings.replay.host_needs import MAX_LAUNCHING, hosts_bind
+from ccltui.metrics.findings.replay.host_needs import MAX_LAUNCHING, exchanged, hosts_bind
 from ccltui.metrics.findings.replay.job_facts import JobFacts, job_facts, lost_reasons, lost_records
 from ccltui.metrics.findings.replay.ladder import (
     MAX_UNKNOWN_TRANSFERS,
@@ -96,7 +96,8 @@ class Savings(Struct, frozen=True, dict=True):
 
     def _replayed(self, lines: Bool, transfer_ns: F64 | None) -> F64:
         idle, compute = self.ladder.idle, self.ladder.compute(4)
-        mended = np.where(lines[idle.line], self._typical_segments, compute)
+        first = self.ladder.job.operations.first
+        mended = exchanged(compute, self._typical_segments, lines, first)
         return self.ladder.ends(mended, transfer_ns, idle.with_typical(lines))
 
     @cached_property
