@@ -18,7 +18,12 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from ccltui.metrics.arrays.intervals import union
-from ccltui.metrics.arrays.reductions import distinct_values, joint_inverse, median_along
+from ccltui.metrics.arrays.reductions import (
+    distinct_values,
+    joint_inverse,
+    median_along,
+    rows_by_value,
+)
 from ccltui.metrics.arrays.typical import lower_medians, slow_ones
 from ccltui.metrics.findings.replay.lines.job_lines import JobLines
 from ccltui.metrics.model.classify import any_name, distinct
@@ -86,35 +91,40 @@ class HostIdle(Struct, frozen=True, dict=True):
         Ranks that compute longer hide the gaps that their hosts leave: the others tell these.
         """
         own, table = self.recorded, self.job.table
-        call_place = np.arange(len(table.line)) - table.first_call[table.line]
-        place = np.arange(len(self.line)) - self.job.operations.first[self.line]
-        (host,) = self._usual([own.host_ns], self.line, place)
+        (host,) = self._usual([own.host_ns], self.job.operations.first)
         calls = [own.delay_ns.astype(np.float64), own.gap_ns.astype(np.float64)]
-        delay, gap = (
-            np.rint(one).astype(np.int64) for one in self._usual(calls, table.line, call_place)
-        )
+        delay, gap = (np.rint(one).astype(np.int64) for one in self._usual(calls, table.first_call))
         # One that begins where it ended the step before follows that end in the replay.
         begin = np.maximum(own.begin_ns, 0)
         usual = lower_medians(begin, table.step, self.job.num_steps)[table.step]
         return Idle(host, delay, gap, np.minimum(own.begin_ns, usual))
 
-    def _usual(self, columns: Sequence[F64], line: I64, place: I64) -> list[F64]:
+    def _usual(self, columns: Sequence[F64], first: I64) -> list[F64]:
         """Lower median of values at one place of a program in a step, over ranks that are not slow.
 
-        A rank that is alone with its program keeps as much as the typical one of all has.
+        A rank that is alone with its program keeps as much as the typical one of all has. Lines of
+        one program in one step are rows of a table: no place is looked up.
+
+        Args:
+            columns: values of operations or calls, those of a line one after another.
+            first: place of the first of each line, and the number of all.
         """
-        program, step = self.job.program_of_line[line], self.job.table.step[line]
-        count, number = joint_inverse(program, step, place)
-        slow = self.slow[line]
-        some = np.bincount(number[~slow], minlength=count) > 0
-        counted = np.flatnonzero(~slow | ~some[number])
-        compared = number[counted]
-        alone = np.bincount(number, minlength=count)[number] == 1
-        kept = self._kept_alone[line]
-        return [
-            np.where(alone, values * kept, lower_medians(values[counted], compared, count)[number])
-            for values in columns
-        ]
+        sizes = np.diff(first)
+        found = [values * np.repeat(self._kept_alone, sizes) for values in columns]
+        _, alike = joint_inverse(self.job.program_of_line, self.job.table.step)
+        for _, lines in rows_by_value(alike):
+            begin = 0
+            for stop in distinct_values(sizes[lines]).tolist():
+                here = lines[sizes[lines] >= stop]
+                places = first[here][:, np.newaxis] + np.arange(begin, stop)
+                counted = ~self.slow[here]
+                rows = places[counted] if counted.any() else places
+                middle = (len(rows) - 1) // 2
+                for values, usual in zip(columns, found, strict=True):
+                    if len(here) > 1:
+                        usual[places] = np.partition(values[rows], middle, axis=0)[middle]
+                begin = stop
+        return found
 
     @cached_property
     def _kept_alone(self) -> F64:
