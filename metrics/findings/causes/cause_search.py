@@ -443,6 +443,12 @@ class Causes:
         transfers = [f"{kind} {way}" for kind in TYPES for way in ("below", "above")]
         return number, np.array([*kinds.tolist(), *transfers])
 
+    @property
+    def kind_names(self) -> list[str]:
+        """Kinds of groups and of transfers, by number in `GroupKinds`."""
+        names: list[str] = self._kind_names[1].tolist()
+        return names
+
     @cached_property
     def _ranks(self) -> I64:
         """Rank of each input, 0 where it is unknown; the last one, of no input, is below all."""

@@ -180,9 +180,7 @@ def waits_of(causes: Causes, labels: tuple[str, ...], found: Verdicts) -> Waits 
     mine, theirs = foreign_calls(late), [foreign_calls(i) for i in peers]
     if not len(mine.row) or not peers:
         return None
-    kind, excess_ns = _most_excess(
-        mine, theirs, causes.activity(points.labels[late]).group_kinds.names.tolist()
-    )
+    kind, excess_ns = _most_excess(mine, theirs, causes.kind_names)
     peer_partners = [(points.labels[i], one.of(kind)) for i, one in zip(peers, theirs, strict=True)]
     return _longest_wait(causes, points.labels[late], mine.of(kind), peer_partners, excess_ns)
 
@@ -204,9 +202,11 @@ def _foreign(
     exposed = open_time.before(start + calls.dur_ns[near]) - open_time.before(start)
     row = np.flatnonzero(foreign & (exposed > 0))
     at = near.start + row
+    kind = activity.group_kinds.number[at]
+    activity.settle()
     return _ForeignCalls(
         row=at,
-        kind=activity.group_kinds.number[at],
+        kind=kind,
         exposed_ns=exposed[row],
         waited_ns=np.minimum(exposed[row], partners.wait_ns[at]),
     )
