@@ -14,7 +14,6 @@ from functools import cached_property
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from ccltui.metrics.arrays.intervals import Intervals, long_gaps, union
@@ -310,16 +309,6 @@ OWN: Final = -2
 """Trigger that is a collective of the compared ranks themselves; others are numbers of kinds."""
 
 
-class GroupKinds(Struct, frozen=True):
-    """Kind of group of each call of a rank: ``number`` indexes ``names``, which all ranks share."""
-
-    number: I64
-    names: npt.NDArray[np.str_]
-
-    def __getitem__(self, calls: I64) -> npt.NDArray[np.str_]:
-        return np.asarray(self.names[self.number[calls]])
-
-
 class Layers(Struct, frozen=True):
     """Disjoint time in collectives of some groups, in those of other groups, and in computation."""
 
@@ -350,7 +339,7 @@ class Activity:
         self,
         facts: RankFacts,
         calls: Calls,
-        list_kinds: Callable[[], GroupKinds],
+        list_kinds: Callable[[], I64],
         names: KernelNames,
         *,
         is_large: bool,
@@ -389,8 +378,8 @@ class Activity:
             times.forget_measure()
 
     @cached_property
-    def group_kinds(self) -> GroupKinds:
-        """Kind of group of each call."""
+    def group_kinds(self) -> I64:
+        """Kind of group of each call, as a number that all ranks share."""
         return self._list_kinds()
 
     @cached_property
@@ -461,7 +450,7 @@ class Activity:
         key = (groups, trigger)
         if key not in self._layers:
             foreign = self.foreign(groups)
-            awaited = ~foreign if trigger == OWN else foreign & (self.group_kinds.number == trigger)
+            awaited = ~foreign if trigger == OWN else foreign & (self.group_kinds == trigger)
             first = _time_of(self.calls, awaited)
             compute = self.compute - first
             if compute == self.compute:
@@ -487,7 +476,7 @@ class Activity:
         right = (times_ns - latest <= RIGHT_AFTER_NS) & (latest > computed)
         found = np.full(times_ns.shape, NO_TRIGGER, np.int32)
         rows = order[place[right]]
-        found[right] = np.where(self.foreign(groups)[rows], self.group_kinds.number[rows], OWN)
+        found[right] = np.where(self.foreign(groups)[rows], self.group_kinds[rows], OWN)
         return found
 
     def calls_in(self, start_ns: int, end_ns: int) -> slice:

@@ -27,7 +27,7 @@ from ccltui.metrics.collectives.arrivals import Arrivals, GroupArrivals, SyncPoi
 from ccltui.metrics.collectives.clocks.clock_model import ClockModel
 from ccltui.metrics.collectives.matching.match import HIGH, LOW, MEDIUM, MatchInput, gather
 from ccltui.metrics.collectives.matching.p2p import Pairs
-from ccltui.metrics.findings.causes.activity import Activity, GroupKinds, KernelNames
+from ccltui.metrics.findings.causes.activity import Activity, KernelNames
 from ccltui.metrics.findings.causes.segments import (
     COMPUTE,
     COPIES,
@@ -445,7 +445,7 @@ class Causes:
 
     @property
     def kind_names(self) -> list[str]:
-        """Kinds of groups and of transfers, by number in `GroupKinds`."""
+        """Kinds of groups and of transfers, by number."""
         names: list[str] = self._kind_names[1].tolist()
         return names
 
@@ -464,7 +464,7 @@ class Causes:
         """Highest rank of each group, -1 where unknown; the last one is no group."""
         return np.array([(group.ranks or (-1,))[-1] for group in self.groups] + [-1], np.int64)
 
-    def _group_kinds(self, label: str) -> GroupKinds:
+    def _group_kinds(self, label: str) -> I64:
         """Kind of group of each call of a rank; of a transfer, its type and direction.
 
         Transfers of two ranks of one pipeline stage are comparable only where they go in the same
@@ -476,11 +476,11 @@ class Causes:
         is_transfer = np.isin(item.calls.kind, _TRANSFERS) | in_pair
         number = of_group[item.calls.group]
         if not is_transfer.any():
-            return GroupKinds(number, names)
+            return number
         is_above = self._ranks[self.partners(label).other] > (item.rank or 0)
         is_above = np.where(in_pair, self._highest_rank[item.calls.group] != item.rank, is_above)
         transfers = len(names) - 2 * len(TYPES) + 2 * item.calls.kind.astype(np.int64) + is_above
-        return GroupKinds(np.where(is_transfer, transfers, number), names)
+        return np.where(is_transfer, transfers, number)
 
     @cached_property
     def stages(self) -> Mapping[str, int]:

@@ -140,7 +140,7 @@ class Waits(Struct, frozen=True):
 class _ForeignCalls(Struct, frozen=True):
     """Calls of one rank in other groups during its segments, in order of time.
 
-    ``kind`` is the kind of group, or of transfer: a number of `GroupKinds`.
+    ``kind`` is the kind of group, or of transfer: as numbered by `Causes.kind_names`.
     """
 
     row: I64
@@ -202,7 +202,7 @@ def _foreign(
     exposed = open_time.before(start + calls.dur_ns[near]) - open_time.before(start)
     row = np.flatnonzero(foreign & (exposed > 0))
     at = near.start + row
-    kind = activity.group_kinds.number[at]
+    kind = activity.group_kinds[at]
     activity.settle()
     return _ForeignCalls(
         row=at,

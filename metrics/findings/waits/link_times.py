@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from msgspec import Struct
 
-from ccltui.metrics.arrays.reductions import distinct_rows, median_along
+from ccltui.metrics.arrays.reductions import distinct_rows, distinct_values, median_along
 from ccltui.metrics.arrays.typical import lower_median, lower_medians
 from ccltui.metrics.collectives.matching.p2p import RECV, SEND
 from ccltui.metrics.device.device_time import device_ranks
@@ -25,6 +25,7 @@ from ccltui.metrics.model.calls import streams_of
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.unavailable import Refusal
 from ccltui.parsers.array_types import F64, I64, Bool
+from ccltui.parsers.columns import MISSING
 
 if TYPE_CHECKING:
     from ccltui.metrics.findings.replay.lines.job_lines import JobLines
@@ -102,11 +103,11 @@ def _links(job: JobLines) -> _Links:
     """Number the links: pairs of ranks, and groups of the same ranks."""
     table = job.table
     of_group: dict[int, set[int]] = {}
-    calls = np.flatnonzero(table.instance >= 0)
-    groups = table.group[table.instance[calls]]
-    for group, rank in distinct_rows(groups, table.rank[table.line[calls]])[0].T.tolist():
-        if group >= 0:
-            of_group.setdefault(group, set()).add(rank)
+    group = np.append(table.group, MISSING)[table.instance]
+    number = np.where(group >= 0, group * len(job.labels) + table.rank[table.line], MISSING)
+    for one in distinct_values(number).tolist():
+        if one >= 0:
+            of_group.setdefault(one // len(job.labels), set()).add(one % len(job.labels))
     sides = np.sort(table.pair, axis=1)
     keys, place = distinct_rows(table.group, sides[:, 0], sides[:, 1])
     numbers: dict[tuple[bool, tuple[int, ...]], int] = {}
@@ -116,8 +117,11 @@ def _links(job: JobLines) -> _Links:
         )
         for group, *pair in keys.T.tolist()
     ]
-    number = np.array(of_key, np.int64)[place]
-    return _Links(number, [ranks for _, ranks in numbers], [one for one, _ in numbers])
+    return _Links(
+        np.array(of_key, np.int64)[place],
+        [ranks for _, ranks in numbers],
+        [one for one, _ in numbers],
+    )
 
 
 def _slowest(
