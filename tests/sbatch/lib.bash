@@ -4,7 +4,7 @@
 load_libraries() {
     CCLTUI_SBATCH=$(cd -- "$BATS_TEST_DIRNAME/../../sbatch" && pwd)
     export CCLTUI_SBATCH PROGRAM=test
-    unset CCLTUI_SITE NERSC_HOST SLURM_JOB_ID "${!SITE_@}"
+    unset CCLTUI_SITE NERSC_HOST SLURM_JOB_ID PYTHONPATH "${!SITE_@}"
     local name
     for name in "$@"; do
         # shellcheck source=/dev/null

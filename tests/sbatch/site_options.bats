@@ -21,6 +21,7 @@ setup() {
 esac'
     stand_in sacct 'echo "${SUBMITTED_BY-}"; exit ${NO_DATABASE:-0}'
     stand_in sacctmgr 'echo root; exit ${NO_DATABASE:-0}'
+    stand_in sleep '' # the database is asked again for ten seconds
 }
 
 # describe ACCOUNT PARTITION QOS [FEATURES]: as `scontrol show job` does.

@@ -170,7 +170,8 @@ def test_a_pool_that_is_awake_reads_what_the_store_lacks_and_ends(directory: Pat
     for _ in range(2):  # the second time nothing is left to read
         pool = WorkerPool.awake()
         assert results(list(load(job.capture, pool=pool))) == [("Loaded", name) for name in NAMES]
-        with pytest.raises(RuntimeError, match="after shutdown"):
+        # Workers that are ended while they start leave an executor that is broken, too.
+        with pytest.raises((RuntimeError, ValueError), match=r"after shutdown|is closed"):
             list(pool.run(job.capture.files, (), 1, lambda: False))
 
 
