@@ -6,8 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec import field
 
 from ccltui.draw.palette import Ink
 from ccltui.parsers.errors import GrammarError
@@ -16,7 +15,7 @@ from ccltui.tui.actions.action_list import all_actions
 from ccltui.tui.chrome.chrome_lines import cut
 from ccltui.tui.input.keymap import MAX_COUNT, works_in
 from ccltui.tui.input.prompt_line import Prompt
-from ccltui.tui.input.prompted_list import Chosen, PromptedList, misfit
+from ccltui.tui.input.prompted_list import Chosen, Entry, PromptedList, misfit
 from ccltui.tui.input.prompts import goto
 from ccltui.tui.state.pane import all_panes
 from ccltui.tui.state.scene import Scene
@@ -31,18 +30,10 @@ _SCATTERED: Final = 10
 """Added where only help, id and group together have all words."""
 
 
-class Entry(Struct, frozen=True):
-    """A line to choose: what it does, its keys, and why it cannot act now (empty if it can)."""
-
-    name: str
-    keys: str
-    help: str
-    why_not: str
-    chosen: Chosen
-
-
 class Commands(PromptedList, frozen=True):
     """Actions that the typed text names, and places."""
+
+    hint = "↑↓ choose   enter do   esc close"
 
     prompt: Prompt = field(default_factory=lambda: Prompt(TITLE))
     uses: Mapping[str, int] = field(default_factory=dict)
@@ -71,33 +62,18 @@ class Commands(PromptedList, frozen=True):
         found.sort(key=lambda pair: pair[0])
         return place + [_entry(action, times, scene, bindings) for _, action in found]
 
-    def count(self, scene: Scene, bindings: Bindings) -> int:
-        """Return the number of entries that match."""
-        return len(self.entries(scene, bindings))
+    def nothing(self, scene: Scene) -> str:
+        """Return the reason why no action is listed."""
+        return f"no command or place is called {self.prompt.text!r}"
 
-    def accepted(self, scene: Scene, bindings: Bindings) -> Commands | Chosen:
-        """Return what the selected entry does, or the palette with the reason why it cannot."""
-        entries = self.entries(scene, bindings)
-        if not entries:
-            return self.refused(f"no command or place is called {self.prompt.text!r}")
-        entry = entries[min(self.row, len(entries) - 1)]
-        return self.refused(entry.why_not) if entry.why_not else entry.chosen
-
-    def page(self, scene: Scene, bindings: Bindings, width: int, height: int) -> list[Line]:
-        """Return the lines of the entries around the selected one, above a line to type into."""
-        entries = self.entries(scene, bindings)
-        room = max(height - 3, 1)
-        first = max(min(self.row - room // 2, len(entries) - room), 0)
-        count = (
-            f"  {len(entries)} of {len(all_actions())}   5] counts   r16, k 4705, 12.5s: go there"
-        )
-        lines = [cut([(f" {TITLE}", Ink.HEADER), (count, Ink.HEADER_DIM)], width, Ink.HEADER_DIM)]
-        shown_entries = entries[first : first + room]
-        for index, entry in enumerate(shown_entries, first):
-            lines.append(_line(entry, width, on=index == self.row))
-        lines += [cut([], width, Ink.TEXT)] * (room - len(shown_entries))
-        hint = replace(self.prompt, title="↑↓ choose   enter do   esc close")
-        return [*lines, *hint.lines(width)]
+    def drawn(
+        self, scene: Scene, number: int, shown: Sequence[Entry], at: int, width: int
+    ) -> list[Line]:
+        """Return the title with the number of actions, and a line for each entry."""
+        count = f"  {number} of {len(all_actions())}   5] counts   r16, k 4705, 12.5s: go there"
+        title: Line = [(f" {TITLE}", Ink.HEADER), (count, Ink.HEADER_DIM)]
+        lines = [_line(entry, width, on=index == at) for index, entry in enumerate(shown)]
+        return [cut(title, width, Ink.HEADER_DIM), *lines]
 
 
 def _place(text: str, scene: Scene) -> list[Entry]:
@@ -108,7 +84,8 @@ def _place(text: str, scene: Scene) -> list[Entry]:
         state = goto(text, scene)
     except GrammarError:
         return []
-    return [Entry(f"go to {text}", "", "the place that this names", "", Chosen(state=state))]
+    values = ("the place that this names", "")
+    return [Entry(f"go to {text}", lambda: Chosen(state=state), values)]
 
 
 def _misfit(action: Action, words: str, bindings: Bindings) -> int | None:
@@ -130,16 +107,17 @@ def _entry(action: Action, times: int, scene: Scene, bindings: Bindings) -> Entr
         why = action.why_not(scene) or ""
     keys = " ".join(shown(key) for key in keys_of(action, bindings))
     name = action.id if times == 1 else f"{times:,} x {action.id}"
-    return Entry(name, keys, action.help, why, Chosen(action, times))
+    return Entry(name, lambda: Chosen(action, times), (action.help, keys), why)
 
 
 def _line(entry: Entry, width: int, *, on: bool) -> Line:
     ink, dim = (Ink.LABEL_ON, Ink.LABEL_ON) if on else (Ink.TEXT, Ink.DIM)
     name_ink = ink if on or not entry.why_not else Ink.DIM
+    what, keys = map(str, entry.values)
     pieces: Sequence[tuple[str, int]] = (
         ("▶" if on else " ", ink),
-        (_column(entry.help, _HELP), name_ink),
-        (_column(entry.keys, _KEYS), ink if on else Ink.KEY),
+        (_column(what, _HELP), name_ink),
+        (_column(keys, _KEYS), ink if on else Ink.KEY),
         (_column(entry.name, _ID), dim),
         (entry.why_not if width >= _REASONS_FROM else "", dim),
     )

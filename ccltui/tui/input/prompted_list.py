@@ -6,12 +6,16 @@ Words fit a text at the beginning of its words, within them, or abbreviated.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, Self
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ccltui.draw.palette import Ink
+from ccltui.tui.chrome.chrome_lines import cut
 from ccltui.tui.input.prompt_line import Prompt, PromptEnd
+from ccltui.tui.state.sorting import Value
 
 if TYPE_CHECKING:
     from ccltui.tui.actions.action import Action, Bindings
@@ -29,6 +33,8 @@ def misfit(words: str, text: str) -> int | None:
     Each word, in any order and case, counts 0 if it is a word of the text, 1 if one begins with it,
     2 if it is within the text, and 3 if it abbreviates a word or has the initials of several.
     """
+    if not words:  # nothing is typed yet: ten thousand kernels are not to be taken apart
+        return 0
     text = text.lower()
     parts = _WORD.findall(text)
     total = 0
@@ -71,8 +77,31 @@ class Chosen(Struct, frozen=True):
     state: ViewState | None = None
 
 
+class Entry(Struct, frozen=True):
+    """A row to choose.
+
+    Attributes:
+        name: its name.
+        choose: returns what choosing it does.
+        values: what its columns print; None where it is not known.
+        why_not: reason why it cannot be chosen now, "" where it can.
+        is_here: whether it is in view already.
+    """
+
+    name: str
+    choose: Callable[[], Chosen]
+    values: tuple[Value, ...] = ()
+    why_not: str = ""
+    is_here: bool = False
+
+
 class PromptedList(Struct, frozen=True):
     """The typed text, and the selected row of the entries that match it."""
+
+    hint: ClassVar[str]
+    """What keys do, above the line to type into."""
+    lines_above: ClassVar[int] = 1
+    """Lines of `drawn` above the entries."""
 
     prompt: Prompt = field(default_factory=lambda: Prompt(""))
     row: int = 0
@@ -82,24 +111,47 @@ class PromptedList(Struct, frozen=True):
         """Kind of places that are listed, None where actions are."""
         return None
 
-    def count(self, scene: Scene, bindings: Bindings) -> int:
-        """Return the number of entries that match."""
+    def entries(self, scene: Scene, bindings: Bindings) -> list[Entry]:
+        """Return the entries that match, those that match best first."""
         raise NotImplementedError
 
-    def accepted(self, scene: Scene, bindings: Bindings) -> Self | Chosen:
-        """Return what enter chooses, or the list with the reason why there is nothing."""
+    def nothing(self, scene: Scene) -> str:
+        """Return the reason why no entry is listed."""
+        raise NotImplementedError
+
+    def drawn(
+        self, scene: Scene, number: int, shown: Sequence[Entry], at: int, width: int
+    ) -> list[Line]:
+        """Return `lines_above` lines, and one for each entry in view.
+
+        ``number`` entries match; ``at`` is the place of the selected one among those ``shown``.
+        """
         raise NotImplementedError
 
     def page(self, scene: Scene, bindings: Bindings, width: int, height: int) -> list[Line]:
         """Return the lines of the entries around the selected one, above a line to type into."""
-        raise NotImplementedError
+        entries = self.entries(scene, bindings)
+        room = max(height - 2 - self.lines_above, 1)
+        row = min(self.row, max(len(entries) - 1, 0))
+        first = max(min(row - room // 2, len(entries) - room), 0)
+        lines = self.drawn(scene, len(entries), entries[first : first + room], row - first, width)
+        lines += [cut([], width, Ink.TEXT)] * (height - 2 - len(lines))
+        return [*lines, *replace(self.prompt, title=self.hint).lines(width)]
+
+    def accepted(self, scene: Scene, bindings: Bindings) -> Self | Chosen:
+        """Return what enter chooses, or the list with the reason why there is nothing."""
+        entries = self.entries(scene, bindings)
+        if not entries:
+            return self.refused(self.nothing(scene))
+        entry = entries[min(self.row, len(entries) - 1)]
+        return self.refused(entry.why_not) if entry.why_not else entry.choose()
 
     def press(
         self, key: str, character: str | None, scene: Scene, bindings: Bindings
     ) -> Self | Chosen | None:
         """Return the list after a key, what was chosen, or None when it is closed."""
         if key in STEPS:
-            last = max(self.count(scene, bindings) - 1, 0)
+            last = max(len(self.entries(scene, bindings)) - 1, 0)
             return replace(self, row=min(max(self.row + STEPS[key], 0), last))
         if key == "backspace" and not self.prompt.text:
             return None

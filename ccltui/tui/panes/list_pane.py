@@ -118,6 +118,41 @@ def name_column(
     )
 
 
+def aligned(
+    columns: Sequence[Column[R]], titles: Sequence[str], rows: Sequence[R], width: int
+) -> tuple[list[str], int]:
+    """Return titles and rows in at most so many cells, and the width of the table."""
+    from ccltui.draw.table import Column as Cells
+    from ccltui.draw.table import table
+
+    cells: list[list[str]] = []
+    sizes: list[int] = []
+    for column, title in zip(columns, titles, strict=True):
+        room = column.width or column.widest(width)
+        texts = [] if column.takes_rest else column.cells(rows, room)
+        content = max(map(len, (title, *texts)))
+        # A number is never cut: its column grows, and that of the names shrinks.
+        if column.width and column.align == "right":
+            sizes.append(max(content, column.width))
+        else:
+            sizes.append(column.width or min(content, room))
+        cells.append(texts)
+    for at, column in enumerate(columns):
+        if column.takes_rest:
+            left = width - 2 - sum(sizes) + sizes[at] - _GAP * (len(sizes) - 1)
+            room = max(min(left, column.widest(width)), column.least)
+            cells[at] = column.cells(rows, room)
+            # Without a limit of its own it fills the room: numbers stay in place over pages.
+            content = max(map(len, (titles[at], *cells[at])))
+            sizes[at] = room if column.widest is anything else content
+    shown = [
+        Cells(title, column.align, size, size)
+        for title, column, size in zip(titles, columns, sizes, strict=True)
+    ]
+    used = min(sum(sizes) + _GAP * (len(sizes) - 1), width - 1)
+    return table(shown, list(zip(*cells, strict=True)), width - 1), used
+
+
 class Page(Struct, Generic[R], frozen=True):
     """What is drawn of a list: the rows from ``first`` on, from the line ``y``.
 
@@ -405,37 +440,8 @@ class ListPane(Pane, Generic[R]):
 
     def lines(self, scene: Scene, rows: Sequence[R], width: int) -> tuple[list[str], int]:
         """Return heading and rows in at most so many cells, and the width of the table."""
-        from ccltui.draw.table import Column as Cells
-        from ccltui.draw.table import table
-
         columns = self.columns_in(scene, width)
-        titles = [self.heading(scene, one) for one in columns]
-        cells: list[list[str]] = []
-        sizes: list[int] = []
-        for column, title in zip(columns, titles, strict=True):
-            room = column.width or column.widest(width)
-            texts = [] if column.takes_rest else column.cells(rows, room)
-            content = max(map(len, (title, *texts)))
-            # A number is never cut: its column grows, and that of the names shrinks.
-            if column.width and column.align == "right":
-                sizes.append(max(content, column.width))
-            else:
-                sizes.append(column.width or min(content, room))
-            cells.append(texts)
-        for at, column in enumerate(columns):
-            if column.takes_rest:
-                left = width - 2 - sum(sizes) + sizes[at] - _GAP * (len(sizes) - 1)
-                room = max(min(left, column.widest(width)), column.least)
-                cells[at] = column.cells(rows, room)
-                # Without a limit of its own it fills the room: numbers stay in place over pages.
-                content = max(map(len, (titles[at], *cells[at])))
-                sizes[at] = room if column.widest is anything else content
-        shown = [
-            Cells(title, column.align, size, size)
-            for title, column, size in zip(titles, columns, sizes, strict=True)
-        ]
-        used = min(sum(sizes) + _GAP * (len(sizes) - 1), width - 1)
-        return table(shown, list(zip(*cells, strict=True)), width - 1), used
+        return aligned(columns, [self.heading(scene, one) for one in columns], rows, width)
 
     def paint(self, scene: Scene, height: int, width: int) -> Planes:
         """Draw the page that contains the selected row, and what belongs to it."""
