@@ -58,6 +58,10 @@ SOME_KERNELS: Final = 20
 """Fewer kernels of a rank tell little."""
 CLEAR_EXCESS: Final = 0.1
 """Excess in single steps that is no chance: passes vary by some per cent."""
+STEPS_OF_TWO: Final = 5
+"""Slow steps of one of two ranks that are no chance: all of five pauses that hit either as often
+hit the same rank in one of 16 jobs, all of three in one of 4. Of more ranks the calm of all others
+tells it: of 300 jobs three of two ranks that vary by chance were named surely, none of more."""
 MOST_UNKNOWN: Final = 0.25
 """Share of the steps of all ranks that may lack records where somebody is surely slow."""
 IN_TURN: Final = 0.75
@@ -280,6 +284,7 @@ def _named(case: _Case) -> NamedByTimes | None:
     clear &= np.isnan(case.speeds.by_step).mean() <= MOST_UNKNOWN
     if not is_always:
         clear &= np.mean(factors) - 1 >= CLEAR_EXCESS
+        clear &= len(ranks) > 2 or int(of_each.sum()) >= STEPS_OF_TWO
     return NamedByTimes(
         kind=kind,
         ranks=labels,

@@ -59,6 +59,21 @@ def test_ranks_with_slow_kernels_are_named(
 
 
 @pytest.mark.parametrize(
+    ("ranks", "steps", "sure"),
+    [(2, (2,), "low"), (2, (1, 2, 3, 4, 5), "medium"), (4, (2,), "medium")],
+)
+def test_few_slow_steps_of_one_of_two_ranks_may_be_chance(
+    tmp_path: Path, ranks: int, steps: tuple[int, ...], sure: str
+) -> None:
+    spec = job(Fault("occasional_worker", (1,), 1.6, steps=steps), dp=ranks, steps=10)
+
+    found = slower_ranks(view_of(tmp_path, spec))
+
+    assert found is not None
+    assert (found.kind, found.ranks, found.sure) == ("occasional_worker", ("1",), sure)
+
+
+@pytest.mark.parametrize(
     "spec",
     [
         job(jitter=0.04),
