@@ -733,7 +733,8 @@ def named_text(
             when = f"in {noun} {named}" if steps else "in some steps"
             return f"{who} {compute} {longer_than(times, 'usual')} {when}: {cost}"
         case "heavy_stage":
-            return f"{who} takes {longer_than(times, 'the other stages')}: {cost}"
+            takes = "take" if several and culprit.get("stage") is None else "takes"
+            return f"{who} {takes} {longer_than(times, 'the other stages')}: {cost}"
         case "uneven_microbatches":
             return (
                 f"micro-batches have unequal work, as with sequences of different lengths: {cost}"

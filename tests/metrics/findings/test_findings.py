@@ -358,6 +358,12 @@ def test_a_culprit_is_named_as_a_person_would(kind: str) -> None:
     assert named_text(kind, culprit, 0.131) == f"{text}: 13 % of the time is lost"
 
 
+def test_ranks_of_a_stage_without_a_known_number_are_several() -> None:
+    text = named_text("heavy_stage", {"ranks": ["4", "5"], "factor": 1.6}, 0.131)
+
+    assert text.startswith("ranks 4-5 take 1.6 times as long as the other stages:")
+
+
 def test_every_cause_of_idle_and_late_ranks_has_a_sentence() -> None:
     assert set(sentences.IDLE) == set(idle_causes.CAUSES)
     assert set(cause_search.CAUSES) - {cause_search.UNKNOWN} <= set(sentences.CAUSES)
