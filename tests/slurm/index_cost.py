@@ -38,10 +38,13 @@ ENGINES: dict[str, tuple[str, ...]] = {
 
 
 def columns(store: Path) -> dict[str, bytes]:
-    """Return the content of every file of columns of a store, by its path there."""
+    """Return the content of every file of columns of a store, by its path there.
+
+    A task that is killed while it writes leaves a hidden folder, which is removed when it is old.
+    """
     return {
         str(path.relative_to(store)): path.read_bytes()
-        for path in sorted(store.glob("*/columns.bin"))
+        for path in sorted(store.glob("[!.]*/columns.bin"))
     }
 
 

@@ -69,7 +69,7 @@ def drained(cluster: Cluster) -> Iterator[Callable[[str, str], None]]:
 def _entries(store: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(store)): path.read_bytes()
-        for path in sorted(store.glob("*/*"))
+        for path in sorted(store.glob("[!.]*/*"))  # without what a killed task was writing
         if path.is_file()
     }
 
