@@ -425,7 +425,7 @@ def _follow(causes: Causes, labels: tuple[str, ...], link: Link) -> Search[_Step
     waits = None if link.found is None else waits_of(causes, labels, link.found)
     if waits is None:
         return _ChainEnd(UNKNOWN, LOW)
-    if waits.waited_ns < MIN_WAITED_SHARE * waits.excess_ns:
+    if not waits.partner or waits.waited_ns < MIN_WAITED_SHARE * waits.excess_ns:
         if waits.waited_ns + waits.unmatched_ns >= MIN_WAITED_SHARE * waits.excess_ns:
             return _link_to_absent(causes, link.label, waits) or _ChainEnd(UNKNOWN, LOW)
         return _ChainEnd(SLOW_TRANSFER, MEDIUM if waits.is_sure else LOW)

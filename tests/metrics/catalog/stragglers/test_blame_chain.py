@@ -103,6 +103,24 @@ def test_a_link_that_hands_on_little_of_the_lag_is_not_sure(
         assert (root.label, root.lag_ns, root.confidence) == ("1", 1_000 * handed_us, sure)
 
 
+def test_a_rank_that_waits_for_nobody_longer_than_its_peers_ends_the_chain(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waits_of = chain.waits_of
+
+    def for_nobody(*asked: Any) -> Any:
+        waits = waits_of(*asked)
+        assert waits is not None
+        return replace(waits, partner="", number=-1, waited_ns=0, excess_ns=-16_709)
+
+    monkeypatch.setattr(chain, "waits_of", for_nobody)
+    found = view()
+
+    (only,) = chain_of(job_causes(found), place(found, "dp_replicate 0,2"), 0)
+
+    assert (only.label, only.cause, only.confidence) == ("0", "unknown", LOW)
+
+
 def test_the_slow_rank_itself_needs_no_chain() -> None:
     found = view()
 
