@@ -18,7 +18,13 @@ from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError, TraceError
 from ccltui.parsers.names import listed
 from ccltui.parsers.store.cache_place import default_cache_dir
-from ccltui.parsers.system.machine_limits import LARGEST, keep_freed, resident_memory, trim_heap
+from ccltui.parsers.system.machine_limits import (
+    LARGEST,
+    keep_all_freed,
+    keep_freed,
+    resident_memory,
+    trim_heap,
+)
 from ccltui.report.json_document import TraceSummary
 from ccltui.report.output import print_message, print_traceback
 from ccltui.report.progress import ComputingLine
@@ -230,6 +236,8 @@ def measure_loaded(
     if loading.iteration is None and loading.capture is None:
         print_captures(loaded.job)
     view = view_of(loaded, selection)
+    if view.facts.is_large:
+        keep_all_freed()  # numbers of all rows take more than `keep_freed` keeps
     results = _results(metrics, view, loading, debug=debug)
     if not loaded.complete:
         print_message(_stopped_text(loaded))

@@ -18,7 +18,7 @@ from ccltui.metrics.view.job_view import View
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import internal_error
 from ccltui.parsers.job import Job, LoadSettings, load_job, start_job
-from ccltui.parsers.system.machine_limits import resident_memory, trim_heap
+from ccltui.parsers.system.machine_limits import keep_all_freed, resident_memory, trim_heap
 
 if TYPE_CHECKING:
     from ccltui.parsers.job import ProfileMode
@@ -52,6 +52,8 @@ def reduce_job(state: IndexState, plan: Plan) -> Generator[Computing]:
     before = os.times()
     job = _stored_job(plan, known)
     view = View(job, ViewOptions(profile_mode=job.profile_mode))
+    if view.facts.is_large:
+        keep_all_freed()
     record = _reduced(view, plan, known, before.user + before.system)
     state.write_job(record)
     saved = None

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import platform
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -122,3 +125,23 @@ def test_memory_bounds_the_number_of_workers(
     memory(monkeypatch, free_gib * GIB)
 
     assert workers_for(files, jobs) == expected
+
+
+_TWO_BLOCKS = """
+import resource
+from ccltui.parsers.system.machine_limits import keep_all_freed
+
+keep_all_freed()
+faults = []
+for _ in range(3):
+    b"x" * (64 << 20)
+    faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)
+print(faults[2] - faults[1] < 1000)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="an option of the GNU C library")
+def test_a_large_block_that_was_freed_is_taken_again() -> None:
+    """In 64 MiB there are 16,384 pages, which would all be cleared again."""
+    done = subprocess.run([sys.executable, "-c", _TWO_BLOCKS], capture_output=True, check=True)
+    assert done.stdout == b"True\n"
