@@ -136,7 +136,7 @@ class RankFacts:
     @cached_property
     def step_spans(self) -> tuple[I64, I64]:
         """Begin and end of each step on the device, from first work to first work, int64 ns."""
-        return device_spans(self.trace, self.classes <= COMP, self.work)
+        return device_spans(self.trace, self.classes <= COMP, self.classes == COMP, self.work)
 
     @cached_property
     @fact("launches")

@@ -104,6 +104,8 @@ def _launched_around(track: I32, launched: Bool) -> tuple[I64, I64]:
 
 NOT_LAUNCHED: Final = np.iinfo(np.int64).min
 """Launch time of device work without a launch record."""
+NONE: Final = np.iinfo(np.int64).max
+"""Start of the first kernel of a step that has none."""
 OUTSIDE: Final = MISSING
 """Step of an event that no marker covers."""
 
@@ -345,7 +347,14 @@ def _without_launch(
     return np.where(too_late & guessed, OUTSIDE, index), guessed
 
 
-def device_spans(trace: RankTrace, is_kernel: Bool, work: StepWork) -> tuple[I64, I64]:
+FAR_AHEAD: Final = 0.5
+"""Part of the step before, on the stream that computes most, that has passed when a step begins:
+kernels of a stream that waits for nothing run ahead by several steps."""
+
+
+def device_spans(
+    trace: RankTrace, is_kernel: Bool, computes: Bool, work: StepWork
+) -> tuple[I64, I64]:
     """Return begin and end of each step on the device, int64 ns; equal where it has no work.
 
     A step lasts from its first work to the first work of the next step with work, so that a
@@ -358,11 +367,13 @@ def device_spans(trace: RankTrace, is_kernel: Bool, work: StepWork) -> tuple[I64
 
     Work of a step that is still running when the next one begins is in the time of the next: the
     spans are disjoint. A copy that starts while the steps before still run is fetched ahead; such
-    a step begins with its first kernel.
+    a step begins with its first kernel, of the stream that computes most where others run far ahead
+    of that (`FAR_AHEAD`).
 
     Args:
         trace: the columns of the rank.
         is_kernel: mask of the rows of ``gpu`` that are kernels, not copies.
+        computes: mask of the kernels that compute.
         work: result of `step_of_work`.
     """
     begin, end = work.start_ns.copy(), work.start_ns.copy()
@@ -372,9 +383,15 @@ def device_spans(trace: RankTrace, is_kernel: Bool, work: StepWork) -> tuple[I64
     first, last = work.start_ns[rows], np.maximum.accumulate(work.end_ns[rows])
     ahead = np.append(False, first[1:] < last[:-1])
     if ahead.any():
-        kernels = _first_kernels(trace.group("gpu"), is_kernel, work)[rows]
-        first = np.where(ahead & (kernels < np.iinfo(np.int64).max), kernels, first)
-        first[0] = first.min()
+        gpu = trace.group("gpu")
+        kernels = _first_kernels(gpu, is_kernel, work)[rows]
+        first = np.where(ahead & (kernels < NONE), kernels, first)
+        earliest = first.min()
+        main = _first_kernels(gpu, is_kernel & _on_main_stream(gpu, computes), work)[rows]
+        main = np.where(main < NONE, main, first)
+        half = main[:-1] + FAR_AHEAD * (main[1:] - main[:-1])
+        first = np.where(ahead & np.append(False, first[1:] < half), main, first)
+        first[0] = earliest
         first = np.maximum.accumulate(first)
     until = np.append(first[1:], last[-1])
     follows = np.append(_is_followed(trace, work.steps, rows), True)
@@ -400,9 +417,15 @@ def _is_followed(trace: RankTrace, steps: tuple[Step, ...], rows: I64) -> Bool:
     return np.asarray(of_rows[1:] == of_rows[:-1])
 
 
+def _on_main_stream(gpu: Events, computes: Bool) -> Bool:
+    """Mask of the rows on the stream with the most time of kernels that compute."""
+    time_ns = np.bincount(gpu.track[computes], gpu.dur_ns[computes])
+    return np.asarray(gpu.track == time_ns.argmax()) if len(time_ns) else np.ones_like(computes)
+
+
 def _first_kernels(gpu: Events, is_kernel: Bool, work: StepWork) -> I64:
     """Start of the first kernel of each step, int64 ns; the highest int64 where it has none."""
-    first = np.full(len(work.steps), np.iinfo(np.int64).max)
+    first = np.full(len(work.steps), NONE)
     rows = np.flatnonzero(is_kernel & (work.index >= 0))[::-1]
     first[work.index[rows]] = gpu.start_ns[rows]  # of one place the last value stays: the earliest
     return first

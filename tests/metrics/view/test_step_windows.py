@@ -118,6 +118,25 @@ def test_a_copy_fetched_ahead_does_not_begin_a_step() -> None:
     assert windows(trace) == ((0, 1, 100), (1, 100, 200), (2, 200, 290))
 
 
+def test_a_stream_that_waits_for_nothing_does_not_begin_steps() -> None:
+    """Its kernels run as soon as they are launched, two steps ahead of those that compute."""
+    trace = rank_trace(
+        0,
+        annotations=[step(i, 10 * i, 10) for i in range(3)],
+        runtime=[launch(i, 10 * (i // 2)) for i in range(6)],
+        gpu=[
+            Event("side", 1, 2, 8, correlation=0),
+            Event("gemm", 4, 90, correlation=1),
+            Event("side", 11, 2, 8, correlation=2),
+            Event("side", 21, 2, 8, correlation=4),
+            Event("gemm", 100, 90, correlation=3),
+            Event("gemm", 200, 90, correlation=5),
+        ],
+    )
+
+    assert windows(trace) == ((0, 1, 100), (1, 100, 200), (2, 200, 290))
+
+
 def test_work_of_no_step_is_measured_between_steps() -> None:
     """A kernel launched between two markers, as of an evaluation."""
     trace = rank_trace(
