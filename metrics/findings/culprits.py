@@ -3,9 +3,9 @@
 Several witnesses are heard: the roots of the waiting at matched collectives (`blame_chain`), the
 replay of the job without one kind of difference after another (`verdict`), the replay without
 the excess of one rank (`what_if_no_straggler`), and the times of each rank's own kernels
-and transfers (`own_times`, `link_times`), which need no replay. Where they agree on a rank the
-higher confidence counts; where the replay names another rank, the confidence is low. Times of their
-own decide where the replay names nobody.
+and transfers (`own_times`, `work_times`, `link_times`), which need no replay. Where they agree on a
+rank the higher confidence counts; where the replay names another rank, the confidence is low. Times
+of their own decide where the replay names nobody.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from ccltui.metrics.findings.waits.own_times import (
     is_supported,
     slower_ranks,
 )
+from ccltui.metrics.findings.waits.work_times import heavier_stage, uneven_work
 from ccltui.metrics.unavailable import Refusal
 from ccltui.metrics.view.words import longer_than, numbers_text, ranks_text, sentence
 from ccltui.parsers.numbers import percent, time_text
@@ -65,6 +66,10 @@ OF_HOSTS: Final[frozenset[Kind]] = frozenset(
 """Classes of idle time that hosts cause."""
 SLOW: Final = ("slow_worker", "occasional_worker", "slow_node")
 COMPUTING: Final = (*SLOW, "heavy_stage")
+VARYING: Final[frozenset[Kind]] = frozenset(
+    {"occasional_worker", "uneven_microbatches", "uneven_experts", "random"}
+)
+"""Classes of what comes and goes from step to step."""
 LEAST_FACTOR: Final = 1 + LEAST_EXCESS
 """Ranks slower by less are never named surely: devices of a kind differ by some per cent."""
 MANY_MISSING: Final = 0.2
@@ -494,6 +499,10 @@ class Culprits:
         if not self._is_job or (kind == "host" and ranks and confidence != "low"):
             return verdict
         sure = confidence != "low" and kind not in (None, "inconclusive")
+        if not sure and kind not in NAMED - VARYING and self._uneven is not None:
+            uneven = self._uneven.details(self._period_ms)
+            agrees = kind == uneven["verdict"]
+            return {**verdict, "confidence": uneven["confidence"]} if agrees else uneven
         slow = self._slower
         if slow is not None and not (sure and kind in ("no_straggler", "host")):
             if ranks == set(slow.ranks) and kind in NAMED:
@@ -535,11 +544,21 @@ class Culprits:
 
     @cached_property
     def _slower(self) -> NamedByTimes | None:
-        """The ranks whose own kernels are slow, None where nobody's are."""
+        """The ranks whose own kernels are slow, or a stage that has more of them; else None."""
         try:
-            return slower_ranks(self._view)
+            return slower_ranks(self._view) or heavier_stage(self._view)
         except Refusal:
             return None
+
+    @cached_property
+    def _uneven(self) -> NamedByTimes | None:
+        """Unequal work of micro-batches that costs more than slow ranks do, None without any."""
+        slow = self._slower
+        try:
+            one = uneven_work(self._view)
+        except Refusal:
+            return None
+        return None if one is None or (slow is not None and slow.share > one.share) else one
 
     def _named(self, found: Sequence[Finding]) -> Finding | None:
         """Return the finding on what the verdict or own times name, None where they do not."""

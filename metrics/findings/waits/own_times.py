@@ -142,7 +142,7 @@ class NamedByTimes(Struct, frozen=True):
         }
 
 
-class _Speeds(Struct, frozen=True):
+class Speeds(Struct, frozen=True):
     """Time of each rank's kernels over that of the same kernels of the typical rank.
 
     Attributes:
@@ -165,11 +165,8 @@ def slower_ranks(view: View) -> NamedByTimes | None:
     return view.remember(slower_ranks, lambda: _slower(view, device_ranks(view)))
 
 
-@fact("own_times")
 def _slower(view: View, ranks: Sequence[RankView]) -> NamedByTimes | None:
-    if len(ranks) < 2:
-        return None
-    speeds = _speeds(ranks)
+    speeds = speeds_of(view)
     if speeds is None:
         return None
     excess = speeds.by_step - 1
@@ -214,7 +211,7 @@ def _stands_out(excess: F64, hits: Bool, slow: I64, others: I64) -> bool:
     return least > ERRORS * error and largest < APART * least
 
 
-def _is_uniform(speeds: _Speeds, rank: int, excess: float) -> bool:
+def _is_uniform(speeds: Speeds, rank: int, excess: float) -> bool:
     """Whether most of the compute time of a rank takes longer by about the same factor."""
     factors = speeds.by_name[rank]
     longer = np.nan_to_num(factors, nan=1.0) - 1 >= ALIKE * excess
@@ -236,7 +233,7 @@ class _Case(Struct, frozen=True):
 
     view: View
     ranks: Sequence[RankView]
-    speeds: _Speeds
+    speeds: Speeds
     hits: Bool
     slow: I64
     others: I64
@@ -248,7 +245,7 @@ def _named(case: _Case) -> NamedByTimes | None:
     ranks, slow, is_always = case.ranks, case.slow.tolist(), case.is_always
     labels = tuple(ranks[rank].label for rank in slow)
     stage = _stage(case.view, labels)
-    host = _host(ranks, labels)
+    host = host_of_all(ranks, labels)
     few = len(labels) <= max(1, min(2, len(ranks) - 1), int(FEW * len(ranks)))
     if not few and not (is_always and (stage is not None or host is not None)):
         return None
@@ -317,7 +314,7 @@ def _is_a_stage(view: View, label: str) -> bool:
     return mine < 0 or int((job.stages.stage == mine).sum()) < 2
 
 
-def _host(ranks: Sequence[RankView], labels: Sequence[str]) -> str | None:
+def host_of_all(ranks: Sequence[RankView], labels: Sequence[str]) -> str | None:
     """Return the host that some ranks are all of, None where they are none, or all there is."""
     hosts = {rank.label: rank.trace.host for rank in ranks}
     named = {hosts[label] for label in labels}
@@ -365,15 +362,24 @@ def _costs(case: _Case, *, more_work: bool) -> tuple[float, float]:
         mine = float(np.mean([compute[rank] for rank in slow.tolist()]))
         longer = (mine - usual) * len(others) / (len(slow) + len(others))
     waiting = [ranks[rank].window_ns - compute[rank] for rank in others.tolist()]
+    # Idle time of unknown cause is for the host, or for others in a wait that no kernel shows.
     busy = np.array([busy_share(rank) * rank.window_ns for rank in ranks])
-    late = float(busy[slow].max()) - lower_median(busy[others])
+    works = busy - np.array([_idle_ns(rank, "unknown") for rank in ranks])
+    late = max(float(one[slow].max()) - lower_median(one[others]) for one in (busy, works))
     cost = max(min(longer, float(np.mean(waiting)), late if len(slow) == 1 else longer), 0.0)
     whole = max(float(np.mean([rank.window_ns for rank in ranks])), 1.0)
     return longer / whole, cost / whole
 
 
-def _speeds(ranks: Sequence[RankView]) -> _Speeds | None:
-    """Compare kernels of each name; None where ranks have too few in common."""
+def speeds_of(view: View) -> Speeds | None:
+    """Compare kernels of each name; None where ranks have too few in common. Views share it."""
+    return view.remember(speeds_of, lambda: _speeds(device_ranks(view)))
+
+
+@fact("own_times")
+def _speeds(ranks: Sequence[RankView]) -> Speeds | None:
+    if len(ranks) < 2:
+        return None
     names: dict[str, int] = {}
     tables = [_table(rank, names) for rank in ranks]
     ids = distinct_values(np.concatenate([steps for _, _, steps in tables]))
@@ -409,7 +415,7 @@ def _speeds(ranks: Sequence[RankView]) -> _Speeds | None:
     everything = float(kinds.sum())
     if not everything:
         return None
-    return _Speeds(by_step, by_name, kinds / everything, _named_ids(ranks, ids), _counts(count))
+    return Speeds(by_step, by_name, kinds / everything, _named_ids(ranks, ids), _counts(count))
 
 
 def _counts(count: F64) -> I64:
@@ -479,10 +485,14 @@ def busy_share(rank: RankView) -> float:
 
 
 def _busy_share(rank: RankView) -> float:
-    idle = causes_of(rank)
-    waits = idle["dependency"].total_ns if "dependency" in idle else 0
     exposed = (rank.comm - (rank.comp | rank.mem)).total_ns
-    return 1 - (exposed + waits) / max(rank.window_ns, 1)
+    return 1 - (exposed + _idle_ns(rank, "dependency")) / max(rank.window_ns, 1)
+
+
+def _idle_ns(rank: RankView, cause: str) -> int:
+    """Return the idle time of a rank of one cause."""
+    idle = causes_of(rank)
+    return idle[cause].total_ns if cause in idle else 0
 
 
 def is_supported(view: View, labels: Sequence[str], share: float) -> bool:

@@ -1,0 +1,141 @@
+"""Who has more work by the times of the ranks themselves: a stage, or some micro-batches.
+
+Ranks of one pipeline stage compute alike, whatever their calls are matched to; a stage with more
+layers computes longer on all of them (`heavier_stage`). Ranks that handle the same micro-batches,
+on several stages or in one tensor-parallel group, take longer together in the steps whose
+micro-batches have more work, each by the same part; slow devices do not (`uneven_work`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ccltui.metrics.arrays.typical import lower_median
+from ccltui.metrics.device.device_time import device_ranks
+from ccltui.metrics.findings.waits.own_times import (
+    CLEAR_EXCESS,
+    LEAST_EXCESS,
+    NamedByTimes,
+    Speeds,
+    has_stages,
+    host_of_all,
+    speeds_of,
+)
+from ccltui.parsers.array_types import F64
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+    from ccltui.metrics.view.rank_view import RankView
+
+SAME_STAGE: Final = 0.25
+"""Share of the excess of a stage by which its ranks differ: they run one program."""
+APART: Final = 0.5
+"""Share of the excess of a stage by which no rank of another one may come closer to it."""
+SAME_WORK: Final = 0.5
+"""Difference of two ranks over what each varies by, where they handle the same micro-batches: 0.02
+to 0.41 in the median of such ranks of 13 generated jobs, and 1.2 to 1.8 in 10 with equal work."""
+OTHER_WORK: Final = 0.7
+"""The same from which on two ranks handle others."""
+LEAST_SPREAD: Final = 0.03
+"""Variation that costs something: that of the same 13 jobs is 0.04 to 0.16."""
+FEWEST_STEPS: Final = 4
+"""In fewer steps ranks vary alike by chance."""
+_TINY: Final = 1e-12
+"""Keeps ranks that do not vary at all from being divided by zero."""
+
+
+def heavier_stage(view: View) -> NamedByTimes | None:
+    """Return the pipeline stage that computes longer than the others, None where none does.
+
+    Stages are numbered in blocks of as many ranks, as all frameworks with pipelines do it.
+    """
+    return view.remember(heavier_stage, lambda: _heavier(device_ranks(view)))
+
+
+def _heavier(ranks: Sequence[RankView]) -> NamedByTimes | None:
+    count = len(ranks)
+    if count < 4 or not has_stages(ranks) or any(rank.rank is None for rank in ranks):
+        return None
+    compute = np.array([rank.comp_ns / max(rank.window_ns, 1) for rank in ranks])
+    order = np.argsort(compute)
+    size = count - 1 - int(np.diff(compute[order]).argmax())
+    heavy, others = order[count - size :], order[: count - size]
+    if size < 2 or 2 * size > count or count % size:
+        return None
+    numbers = sorted(int(ranks[one].rank or 0) for one in heavy.tolist())
+    if numbers[-1] - numbers[0] != size - 1 or numbers[0] % size:
+        return None
+    usual = lower_median(compute[others])
+    excess = float(compute[heavy].mean()) - usual
+    factor = 1 + excess / max(usual, 1e-9)
+    spread = float(np.ptp(compute[heavy]))
+    gap = float(compute[heavy].min() - compute[others].max())
+    if excess < LEAST_EXCESS or factor < 1 + CLEAR_EXCESS:
+        return None
+    if spread > SAME_STAGE * excess or gap < APART * excess:
+        return None
+    waiting = float((1 - compute[others]).mean())
+    # Work that is shared out remains to be done: the stage keeps its part of it.
+    share = min(excess * len(others) / count, waiting)
+    labels = tuple(ranks[one].label for one in sorted(heavy.tolist()))
+    host = host_of_all(ranks, labels)
+    kind = "heavy_stage" if host is None else "slow_node"
+    return NamedByTimes(kind, labels, share, "low", factor, host=host)
+
+
+def uneven_work(view: View) -> NamedByTimes | None:
+    """Return that micro-batches have unequal work, None where nothing shows it."""
+    return view.remember(uneven_work, lambda: _uneven(speeds_of(view), device_ranks(view)))
+
+
+def _uneven(speeds: Speeds | None, ranks: Sequence[RankView]) -> NamedByTimes | None:
+    if speeds is None:
+        return None
+    known = np.flatnonzero((~np.isnan(speeds.by_step)).mean(axis=1) > 0.5)
+    factor = speeds.by_step[known]
+    factor = factor[:, ~np.isnan(factor).any(axis=0)]
+    if len(known) < 4 or factor.shape[1] < FEWEST_STEPS:
+        return None
+    beyond = factor - factor.mean(axis=1, keepdims=True)
+    if float(np.sqrt((beyond**2).mean())) < LEAST_SPREAD:
+        return None
+    classes = _classes(beyond)
+    if classes is None:
+        return None
+    if has_stages(ranks) and any(_is_block([ranks[known[i]] for i in one]) for one in classes):
+        return None  # stages differ in the order of passes, which parts of a window show
+    of_class = np.array([factor[one].mean(axis=0) for one in classes])
+    lost = float((of_class.max(axis=0) - of_class.mean(axis=0)).mean())
+    compute = np.array([rank.comp_ns / max(rank.window_ns, 1) for rank in ranks])
+    share = min(lost * float(compute.mean()), float((1 - compute).mean()))
+    return NamedByTimes("uneven_microbatches", (), share, "medium")
+
+
+def _classes(beyond: F64) -> list[list[int]] | None:
+    """Return the sets of ranks that vary together, None where they are not all of one size."""
+    own = (beyond**2).mean(axis=1)
+    left = np.ones(len(beyond), np.bool_)
+    classes: list[list[int]] = []
+    while left.any():
+        rank = int(left.argmax())
+        difference = np.sqrt(((beyond - beyond[rank]) ** 2).mean(axis=1))
+        ratio = difference / np.maximum(np.sqrt((own + own[rank]) / 2), _TINY)
+        alike = ratio <= SAME_WORK
+        size = int(alike.sum())
+        apart = size < len(beyond) and float(np.median(ratio[~alike])) >= OTHER_WORK
+        if size < 2 or not apart or not left[alike].all():
+            return None
+        if classes and size != len(classes[0]):
+            return None
+        classes.append(np.flatnonzero(alike).tolist())
+        left &= ~alike
+    return classes
+
+
+def _is_block(ranks: Sequence[RankView]) -> bool:
+    """Whether some ranks are numbered in sequence, as those of one stage."""
+    numbers = [rank.rank for rank in ranks if rank.rank is not None]
+    return len(numbers) == len(ranks) and max(numbers) - min(numbers) == len(ranks) - 1
