@@ -9,7 +9,9 @@ from typing import Final, Literal
 
 from ccltui.parsers.safe_text import safe_text
 
-_ENTITIES: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+_ENTITIES: Final = str.maketrans({"<": "&lt;", ">": "&gt;"})
+_ENTITY: Final = re.compile(r"&(?=#?\w+;)")
+"""An ampersand that begins an entity; any other, as in C++, is one in Markdown as well."""
 # A backslash is literal before a letter, and an escape before punctuation.
 _MARKUP: Final = re.compile(r"\\(?=[!-/:-@\[-`{-~])|[`|\[\]]")
 
@@ -30,7 +32,8 @@ def markdown_table(
 
 def escaped(text: str) -> str:
     """Return ``text`` as safe text without tags, links, images, code spans or cell borders."""
-    entities = _MARKUP.sub(r"\\\g<0>", safe_text(text)).translate(_ENTITIES)
+    plain = _ENTITY.sub("&amp;", safe_text(text))
+    entities = _MARKUP.sub(r"\\\g<0>", plain).translate(_ENTITIES)
     # An arrow, as in names of copies, ends no tag: every "<" before it is an entity.
     return entities.replace("-&gt;", "->")
 

@@ -92,6 +92,9 @@ _NOTHING: Final = 5e-4
 """Share of a step below which a saving would be printed as 0.0 %."""
 _ALIKE: Final = 0.05
 """Part of a cost by which what is saved differs without a word: less is no difference in print."""
+EXPLAINED: Final = 0.8
+"""Part of the time for which the others have to wait for a busy rank from which on the waiting at
+matched collectives shows all of it: the rest is transfers, and scatter of clocks."""
 FAR_MORE: Final = 2.0
 """Of two ranks that wait for each other the mean waiting is half of what is saved."""
 
@@ -464,7 +467,10 @@ class Culprits:
         if one is None or any(claim.sure.who in ("medium", "high") for claim in claims):
             return list(found)
         own = [claim for claim in claims if claim.where.ranks == one.ranks]
-        share = max(one.share, sum(claim.share or 0.0 for claim in own))
+        waited, here = sum(claim.share or 0.0 for claim in own), len(self._view.job.ranks)
+        # The rank itself does not wait: what it is busy longer is counted where it is spent.
+        seen = waited >= EXPLAINED * one.share * (here - 1) / here
+        share = waited if seen else max(one.share, waited)
         more, do = CAUSES.get(self.cause_of(one.ranks[0]), ("", ""))
         named = Finding(
             kind="waiting_for_rank",

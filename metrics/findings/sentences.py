@@ -213,7 +213,7 @@ def waiting_text(
         return f"Ranks wait for each other {much}"
     others = "everyone waits" if all_here else "the other recorded ranks wait"
     if num_ranks == 2:
-        others = "the other rank waits"
+        others = "the other rank waits" if all_here else "the other recorded rank waits"
     return f"{others} for {ranks_text(labels)}: {much}"
 
 

@@ -68,6 +68,9 @@ FAULT: Final = 0.02
 the share that is material at all."""
 SLOW_STEP: Final = 1.3
 """A step is slow from this multiple of the median step on: less is the scatter of steps."""
+SHORT_SPAN: Final = 0.1
+"""Part of a recording below which the span of device work is too short to be called the time; hosts
+begin somewhat before their devices, and end after them."""
 _SHOWN_KERNELS: Final = 3
 
 
@@ -482,12 +485,13 @@ def _computing(ranks: Sequence[RankView], scale: Scale) -> Finding:
     work = sum(kernels.values())
     largest, ns = categories.most_common(1)[0] if categories else ("", 0)
     subject = "the device computes" if scale.ranks == 1 else "the devices compute"
-    text = f"{subject} {percent(share)} of the time"
+    span = _short_span(ranks) or "the time"
+    text = f"{subject} {percent(share)} of {span}"
     top = kernels.most_common(_SHOWN_KERNELS)
-    if work and largest != "other":
-        text += f"; {_CATEGORY_NAMES[largest]} take {_much(ns, work)}"
-    elif work:
-        text += f"; {short_name(top[0][0])} takes {_much(top[0][1], work)}"
+    if work and span == "the time":  # a sentence has three numbers at most
+        named = largest != "other"
+        takes = f"{_CATEGORY_NAMES[largest]} take" if named else f"{short_name(top[0][0])} takes"
+        text += f"; {takes} {_much(ns if named else top[0][1], work)}"
     more = "; ".join(f"{short_name(name)} {percent(one / work)}" for name, one in top if work)
     return Finding(
         kind="compute_bound",
@@ -500,6 +504,24 @@ def _computing(ranks: Sequence[RankView], scale: Scale) -> Finding:
         evidence=(Evidence("temporal_breakdown", "comp_ratio", share, "ratio"),),
         do="Look at the largest kernels (Kernels pane): shapes, precision, fusion; --metric mfu "
         "compares with the peak of the device.",
+    )
+
+
+def _short_span(ranks: Sequence[RankView]) -> str:
+    """Return the span of device work in words where it is a small part of the recording, else "".
+
+    A device that works for 11 us of a recording of 34 ms computes all of its own span, and yet
+    nobody would say that it computes all the time.
+    """
+    work = sum(rank.facts.extent.total_ns for rank in ranks)
+    recorded = sum((rank.trace.last_ns or 0) - (rank.trace.first_ns or 0) for rank in ranks)
+    if work >= SHORT_SPAN * recorded:
+        return ""
+    measured = sum(rank.window_ns for rank in ranks)
+    work_ms, recorded_ms = (milliseconds(ns) / len(ranks) for ns in (measured, recorded))
+    return (
+        f"the {time_text(work_ms)} between its first and last work, in a recording of "
+        f"{time_text(recorded_ms)}"
     )
 
 

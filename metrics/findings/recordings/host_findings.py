@@ -17,7 +17,7 @@ from ccltui.metrics.findings.causes.activity import SYNCHRONISATION, HostWork
 from ccltui.metrics.findings.culprits import Culprits
 from ccltui.metrics.findings.finding import Answer, Evidence, Finding, Where
 from ccltui.metrics.findings.rank_time.portions import HOST_KINDS, Portions, in_portions
-from ccltui.metrics.findings.recordings.device_findings import Scale, scale_of
+from ccltui.metrics.findings.recordings.device_findings import MATERIAL, Scale, scale_of
 from ccltui.metrics.findings.sentences import CAUSES
 from ccltui.metrics.model.classify import any_name, distinct
 from ccltui.metrics.view.words import ranks_text, sentence, short_name
@@ -44,8 +44,8 @@ _RECORD_DEVICE: Final = (
 def host_answer(view: View) -> Answer | None:
     """Return the findings on a job that was recorded on its hosts alone.
 
-    None where nothing marks a step and no rank communicates: operators without a frame tell
-    nothing about a job.
+    None where nothing marks a step and no rank communicates, and where a step holds no work at
+    all: operators without a frame tell nothing about a job.
     """
     ranks = [rank for rank in view.ranks if not rank.facts.has_kernels and rank.window_ns]
     if not any(rank.by_steps or len(rank.recorded_calls) for rank in ranks):
@@ -55,8 +55,9 @@ def host_answer(view: View) -> Answer | None:
     found = [*_last_rank(view, scale), _collectives(ranks, scale), work]
     known = [one for one in found if one is not None]
     # collectives may be all that is recorded: that nothing else takes time is no finding
-    costs = [one for one in known if one.share] or known
-    ordered = sorted(costs, key=lambda one: -(one.share or 0.0))
+    ordered = sorted((one for one in known if one.share), key=lambda one: -(one.share or 0.0))
+    if not ordered:
+        return None
     return Answer(
         recording="cpu_ranks" if len(ranks) > 1 else "cpu_rank",
         findings=tuple(ordered),
@@ -203,7 +204,13 @@ def _operators(ranks: Sequence[RankView], scale: Scale) -> Finding:
     text = f"operators on the host take {percent(share)} of {scale.of_period}"
     top = [(name, ns) for name, ns in own.most_common(_SHOWN) if ns]
     whole = sum(own.values())
-    if top:
+    if share < MATERIAL:
+        idle = percent(1 - share)
+        text = (
+            f"nothing that is recorded runs on the host for {idle} of {scale.of_period}; its "
+            f"operators take {percent(share)}"
+        )
+    elif top:
         text += f"; {short_name(top[0][0])} takes {percent(top[0][1] / whole)} of that"
     largest = "; ".join(f"{short_name(name)} {percent(ns / whole)}" for name, ns in top)
     return Finding(

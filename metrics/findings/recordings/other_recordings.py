@@ -30,12 +30,16 @@ from ccltui.parsers.numbers import counted, time_text
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
     from ccltui.metrics.view.rank_view import RankView
+    from ccltui.parsers.array_types import I64
+    from ccltui.parsers.columns import RankTrace
     from ccltui.parsers.kineto.execution_trace import ExecutionTrace
 
 
 FILTERED: Final = "text_filtered"
 """Code of the note of a trace that was printed for some kernels only."""
 _SHOWN: Final = 3
+_PROFILER_MARK: Final = "PyTorch Profiler ("
+"""Start of the name of the event that lasts as long as the profiler records."""
 RECORD: Final = (
     "Record a few steps on all ranks with the PyTorch profiler (activities CPU and CUDA, "
     "export_chrome_trace on each rank) or with nsys; docs/collect.md has scripts."
@@ -191,8 +195,14 @@ def empty_answer(view: View) -> Answer:
     return Answer(
         recording="no_work" if ranks else "no_trace",
         findings=(finding,),
-        unknown=("The recording contains no device work and no steps.",) if ranks else (),
+        unknown=(_nothing_to_measure(view),) if ranks else (),
     )
+
+
+def _nothing_to_measure(view: View) -> str:
+    has_steps = any(rank.by_steps for rank in view.ranks)
+    work = "no device work" if has_steps else "no device work and no steps"
+    return f"The recording contains {work}."
 
 
 def _what_is_here(view: View) -> str:
@@ -206,19 +216,23 @@ def _what_is_here(view: View) -> str:
         return f"no profiler trace found, only {held} {noun}"
     groups = Counter[str]()
     for trace in ranks:
-        for group in ("cpu_ops", "annotations", "python", "runtime", "gpu", "other"):
+        for group in ("cpu_ops", "annotations", "python", "runtime", "gpu"):
             groups[group] += len(trace.group(group))
+    # Events of no known category are ranges too; alone, they are those of another program.
+    others = sum(len(_other_rows(trace)) for trace in ranks)
+    is_other_program = others and not groups.total()
+    groups["annotations"] += others
     names = {
         "cpu_ops": ("operator",),
         "annotations": ("range",),
         "python": ("Python call",),
         "runtime": ("CUDA call",),
         "gpu": ("copy or fill", "copies and fills"),
-        "other": ("range",),
     }
     held = listed([counted(n, *names[group]) for group, n in groups.most_common() if n], 4)
-    what = held or "no events with a time"
-    if set(+groups) == {"other"}:
+    marked = any(len(trace.group("other")) for trace in ranks)
+    what = held or ("only the profiler's mark of itself" if marked else "no events with a time")
+    if is_other_program:
         what += " of a program other than the PyTorch profiler"
     return f"no kernel ran in this recording of {counted(len(ranks), 'rank')}: it holds {what}"
 
@@ -238,10 +252,18 @@ def _other_ranges(view: View) -> list[tuple[str, int]]:
     """Return the names of events of no known category with their time in ns, largest first."""
     total: Counter[str] = Counter()
     for trace in view.job.ranks:
-        events = trace.group("other")
+        events = trace.group("other").take(_other_rows(trace))
         for name in distinct_values(events.name).tolist():
             total[trace.text(name)] += int(events.dur_ns[events.name == name].sum())
     return total.most_common()
+
+
+def _other_rows(trace: RankTrace) -> I64:
+    """Return the rows of events of no known category, without the profiler's mark of itself."""
+    events = trace.group("other")
+    names = [n for n in distinct_values(events.name).tolist()
+             if not trace.text(n).startswith(_PROFILER_MARK)]  # fmt: skip
+    return np.flatnonzero(np.isin(events.name, names)).astype(np.int64)
 
 
 _PROFILER_SHOWN: Final = 6

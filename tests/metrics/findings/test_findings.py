@@ -256,6 +256,67 @@ def test_one_rank_of_many_says_that_its_collectives_may_be_waiting() -> None:
     assert not any("ranks is recorded" in text for text in answered(alone).unknown)
 
 
+def test_a_device_that_works_for_a_moment_does_not_compute_all_the_time() -> None:
+    moment = rank_trace(
+        0, gpu=[kernel("sgemm", 0, 50)], runtime=[Event("cudaDeviceSynchronize", 0, 9950, 1)]
+    )
+    first = answered(moment).findings[0]
+
+    assert (first.kind, first.share) == ("compute_bound", 1.0)
+    assert first.text == (
+        "The device computes 100 % of the 50 us between its first and last work, in a recording "
+        "of 9.95 ms."
+    )
+    assert first.more == "Largest kernels: sgemm 100 %."
+
+
+def test_a_host_that_does_next_to_nothing_is_not_said_to_be_busy() -> None:
+    operators = [Event("aten::copy_", 0, 5, 1)]
+    (first,) = answered(rank_trace(0, cpu_ops=operators, annotations=[step(0, 0, 1000)])).findings
+
+    assert first.text == (
+        "Nothing that is recorded runs on the host for 99.5 % of a step of 1 ms; its operators "
+        "take 0.5 %."
+    )
+
+
+def test_a_step_without_any_work_is_a_recording_without_work() -> None:
+    found = answered(rank_trace(0, annotations=[step(0, 0, 1000)]))
+
+    assert found.findings[0].text == "No kernel ran in this recording of 1 rank: it holds 1 range."
+    assert found.unknown == ("The recording contains no device work.",)
+
+
+def test_the_mark_of_the_profiler_itself_is_no_range_of_another_program() -> None:
+    mark = Event("PyTorch Profiler (0)", 0, 5000, 1)
+    (first,) = answered(rank_trace(0, other=[mark])).findings
+
+    assert first.text.endswith("it holds only the profiler's mark of itself.")
+
+
+def test_of_two_ranks_of_four_the_other_recorded_one_waits() -> None:
+    told = sentences.waiting_text(("2",), 2, 0.46, ", 500 ms a step", all_here=False)
+
+    assert told == "the other recorded rank waits for rank 2: 46 % of the time, 500 ms a step"
+
+
+def test_the_waiting_for_a_busy_rank_counts_once() -> None:
+    """A rank sleeps 900 of 1,000 us: the three others wait, and its own time is counted as idle."""
+    gpu = [
+        [kernel("sgemm", 0, 50), allreduce(50, 950)],
+        [kernel("sgemm", 0, 50), allreduce(50, 950)],
+        [kernel("sgemm", 0, 50), kernel("sgemm", 940, 10), allreduce(950, 50)],
+        [kernel("sgemm", 0, 50), allreduce(50, 950)],
+    ]
+    ranks = [rank_trace(rank, gpu=rows, world_size=4) for rank, rows in enumerate(gpu)]
+    found = answered(*ranks).findings
+    (waits,) = [one for one in found if one.kind == "waiting_for_rank"]
+
+    assert waits.where.ranks == ("2",)
+    assert waits.share == pytest.approx(0.675, abs=0.01)
+    assert sum(one.share or 0.0 for one in found) <= 1.001
+
+
 def test_ranges_of_another_program_are_counted() -> None:
     first = answered(rank_trace(0, other=[Event("event/batch", 0, 5000, 1)])).findings[0]
 
