@@ -349,6 +349,8 @@ def _table(objects: Sequence[dict[str, Any]], num_lines: int) -> Array | None:
 
 
 _BORDER = re.compile(r"^\s*\+-+(?:\+-+)+\+\s*$")
+_OMISSION = re.compile(r"\s*(?:\.{3,}|\N{HORIZONTAL ELLIPSIS})\s*")
+"""A line in a printed table, as in an issue or a README, that stands for rows left out by hand."""
 _DELIMITERS: tuple[tuple[str, Format], ...] = ((",", "csv"), ("\t", "tsv"), (";", "csv"))
 _OFTEN_EMPTY = "Green Context ID"
 """Blank for most programs: where blanks were changed, rows have a cell less."""
@@ -459,7 +461,7 @@ class SectionReader:
         end = start
         while end < len(self._lines) and not self._ends_table(self._lines[end][1]):
             end += 1
-        rows = [row for _, row in self._lines[start:end]]
+        rows = [row for _, row in self._lines[start:end] if not _OMISSION.fullmatch(row)]
         runs = data_spans(rows)
         numeric = [all(looks_like_number(row[slice(*run)]) for row in rows) for run in runs]
 
@@ -535,6 +537,10 @@ class SectionReader:
             line, text = self._lines[self._at]
             if self._ends_table(text):
                 break
+            if _OMISSION.fullmatch(text):
+                self.notes.append(Note("truncated_text", f"line {line} leaves rows out"))
+                self._at += 1
+                continue
             cells = split(text)
             if cells is None or len(cells) != len(headers):
                 if not self._may_end_here(text):

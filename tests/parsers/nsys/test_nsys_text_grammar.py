@@ -317,6 +317,22 @@ def test_a_cut_last_row_is_left_out_with_a_note() -> None:
     assert [note.code for note in stats.notes] == ["truncated_text"]
 
 
+@pytest.mark.parametrize("dots", ["   ...", "\N{HORIZONTAL ELLIPSIS}", "......"])
+def test_rows_left_out_by_hand_are_left_out_with_a_note(dots: str) -> None:
+    text = (
+        " Time (%)  Total Time (ns)  Instances  Name\n"
+        " --------  ---------------  ---------  ----\n"
+        "   45.2%    1,234,567,890      1,234  sgemm\n"
+        f"{dots}\n"
+        "    5.0%      136,567,000         34  gelu\n"
+    )
+    for shown in (text, text.replace(text.splitlines()[1] + "\n", "")):  # with and without a rule
+        stats = parse_stats_text(shown)
+
+        assert stats.tables[0].text("Name").values == ("sgemm", "gelu")
+        assert [note.code for note in stats.notes] == ["truncated_text"]
+
+
 def test_other_output_is_no_report() -> None:
     text = (
         "size count type redop root time algbw busbw #wrong\n\n[\n  1,\n  2\n]\n"
