@@ -15,11 +15,14 @@ import hypothesis
 import pytest
 
 from ccltui import slow_path
+from ccltui.parsers.system.machine_limits import available_memory
 
 ROOT = Path(__file__).resolve().parent.parent
 SETTINGS = pytest.StashKey[dict[str, str]]()
 RUN_FOLDER = pytest.StashKey[Path]()
 NUMBERS = itertools.count()
+NEEDED_ROOM = 8 << 30
+"""Bytes of memory that must be free for files to be there: four times what a run writes."""
 
 # An example may take any time where other programs use the CPUs. Few examples find what is wrong
 # in nearly all of these small inputs; the rest is for a night: make fuzz-nightly.
@@ -49,11 +52,35 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     if hasattr(config, "workerinput"):
         return
-    config.stash[RUN_FOLDER] = folder = Path(tempfile.mkdtemp(prefix="pytest-run-"))
+    place = folder_in_memory()
+    folder = Path(tempfile.mkdtemp(prefix=f"pytest-run-{os.getpid()}-", dir=place))
+    config.stash[RUN_FOLDER] = folder
     if config.option.basetemp is None:
         config.option.basetemp = str(folder / "files")
     for name in ("XDG_CACHE_HOME", "IPYTHONDIR", "DASK_TEMPORARY_DIRECTORY"):
         os.environ[name] = str(folder / "user" / name.lower())
+
+
+def folder_in_memory() -> Path | None:
+    """Return a folder in memory for the files of a run; None where that has no room.
+
+    A run makes and removes a hundred thousand small files, and a file system that tells its disk
+    of each (ext4 with ``discard``) takes 2 ms to remove one. Some are scripts, which tests run.
+    """
+    memory = Path("/dev/shm")
+    if "TMPDIR" in os.environ or not os.access(memory, os.W_OK):
+        return None
+    remove_earlier_runs(memory)
+    room = min(shutil.disk_usage(memory).free, available_memory())
+    executable = not os.statvfs(memory).f_flag & os.ST_NOEXEC
+    return memory if room > NEEDED_ROOM and executable else None
+
+
+def remove_earlier_runs(memory: Path) -> None:
+    """Remove what failed runs left in memory: it is looked at until the next run begins."""
+    for folder in memory.glob("pytest-run-*"):
+        if not Path(f"/proc/{folder.name.split('-')[2]}").exists():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
