@@ -505,10 +505,12 @@ class Culprits:
         if not self._is_job or (kind == "host" and ranks and confidence != "low"):
             return verdict
         sure = confidence != "low" and kind not in (None, "inconclusive")
-        if not sure and kind not in NAMED - VARYING and self._uneven is not None:
-            uneven = self._uneven.details(self._period_ms)
-            agrees = kind == uneven["verdict"]
-            return {**verdict, "confidence": uneven["confidence"]} if agrees else uneven
+        uneven = None if sure else self._uneven
+        if uneven is not None and kind == uneven.kind:
+            return {**verdict, "confidence": uneven.sure}
+        saves = 0.0 if kind in VARYING else verdict.get("saves_ms") or 0.0
+        if uneven is not None and saves <= uneven.share * self._period_ms:
+            return uneven.details(self._period_ms)
         slow = self._slower
         if slow is not None and not (sure and kind in ("no_straggler", "host")):
             if ranks == set(slow.ranks) and kind in NAMED:

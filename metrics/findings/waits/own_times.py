@@ -66,6 +66,9 @@ MOST_UNKNOWN: Final = 0.25
 """Share of the steps of all ranks that may lack records where somebody is surely slow."""
 IN_TURN: Final = 0.75
 """Share of the steps in which one of several ranks is slow, for them to be so in turn."""
+STEADY: Final = 0.3
+"""Scatter of what several ranks exceed others by together, over that of each, where they are slow
+in turn: two that vary by chance have 1.4."""
 SEEN_WAITING: Final = 0.5
 """Others have to spend this share of the excess without computing, or it delays nobody."""
 SUPPORTED: Final = 0.25
@@ -181,15 +184,34 @@ def _slower(view: View, ranks: Sequence[RankView]) -> NamedByTimes | None:
         hits.sum(axis=1), 1
     )
     always = hits.any(axis=1) & (mean >= ALWAYS * of_hits)
+    in_turn = _in_turn(excess, mean)
+    always &= not len(in_turn)
     slow = np.flatnonzero(always if always.any() else hits.any(axis=1))
+    slow = in_turn if len(in_turn) else slow
     others = np.setdiff1d(np.flatnonzero(known), slow, assume_unique=True)
     if not len(slow) or not len(others) or not _stands_out(excess, hits, slow, others):
         return None
-    found = _named(_Case(view, ranks, speeds, hits, slow, others, bool(always.any())))
+    found = _named(
+        _Case(view, ranks, speeds, hits, slow, others, bool(always.any()), bool(len(in_turn)))
+    )
     if found is None or found.kind == "heavy_stage":  # a stage may well have other work
         return found
     uniform = all(_is_uniform(speeds, rank, float(mean[rank])) for rank in slow.tolist())
     return found if uniform else None
+
+
+def _in_turn(excess: F64, mean: F64) -> I64:
+    """Return the ranks of which one is slow while the others are not, so that their sum is steady.
+
+    Parts of a window hold slow steps of several ranks: each is slow in most parts then.
+    """
+    slow = np.flatnonzero(mean >= ALIKE * float(mean.max()))
+    if not 2 <= len(slow) <= max(2, int(FEW * len(mean))):
+        return slow[:0]
+    mine = excess[slow]
+    mine = mine[:, ~np.isnan(mine).any(axis=0)]
+    steady = mine.shape[1] > 2 and float(mine.sum(axis=0).std()) <= STEADY * float(mine.std())
+    return slow if steady else slow[:0]
 
 
 def _mean(values: F64) -> F64:
@@ -229,6 +251,7 @@ class _Case(Struct, frozen=True):
         slow: the slow ranks (indices).
         others: those that are not and can be compared.
         is_always: whether they are slow in all steps.
+        in_turn: whether one of them is slow while the others are not.
     """
 
     view: View
@@ -238,6 +261,7 @@ class _Case(Struct, frozen=True):
     slow: I64
     others: I64
     is_always: bool
+    in_turn: bool
 
 
 def _named(case: _Case) -> NamedByTimes | None:
@@ -264,7 +288,7 @@ def _named(case: _Case) -> NamedByTimes | None:
     longer, share = _costs(case, more_work=kind == "heavy_stage")
     enough = int(case.speeds.kernels.min()) >= SOME_KERNELS and case.hits.shape[1] > 1
     of_each = case.hits[slow].sum(axis=0)
-    takes_turns = len(slow) > 1 and bool((of_each <= 1).all())
+    takes_turns = case.in_turn or (len(slow) > 1 and bool((of_each <= 1).all()))
     # A stage may have slack that its work takes up, and several ranks may be a stage.
     staged = has_stages(ranks)
     one = len(labels) == 1 and not (staged and _is_a_stage(case.view, labels[0]))

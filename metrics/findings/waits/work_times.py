@@ -8,7 +8,8 @@ micro-batches have more work, each by the same part; slow devices do not (`uneve
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -24,6 +25,7 @@ from ccltui.metrics.findings.waits.own_times import (
     host_of_all,
     speeds_of,
 )
+from ccltui.metrics.model.classify import COMP
 from ccltui.parsers.array_types import F64
 
 if TYPE_CHECKING:
@@ -43,8 +45,13 @@ LEAST_SPREAD: Final = 0.03
 """Variation that costs something: that of the same 13 jobs is 0.04 to 0.16."""
 FEWEST_STEPS: Final = 4
 """In fewer steps ranks vary alike by chance."""
-_TINY: Final = 1e-12
-"""Keeps ranks that do not vary at all from being divided by zero."""
+STAGES: Final = (2, 4, 8)
+"""Numbers of stages that are tried where no file tells them."""
+OTHER_WORK_LOG: Final = (0.1, 0.8)
+"""Logarithms, to base 2, of times of kernels that differ by their work, and not by their pass."""
+MOST_DIFFER: Final = 0.6
+"""Share of kernels that differ so: 0.64 to 0.85 of 7 generated jobs with unequal micro-batches, and
+0.1 to 0.6 of 4 with equal ones."""
 
 
 def heavier_stage(view: View) -> NamedByTimes | None:
@@ -100,29 +107,49 @@ def _uneven(speeds: Speeds | None, ranks: Sequence[RankView]) -> NamedByTimes | 
     if len(known) < 4 or factor.shape[1] < FEWEST_STEPS:
         return None
     beyond = factor - factor.mean(axis=1, keepdims=True)
-    if float(np.sqrt((beyond**2).mean())) < LEAST_SPREAD:
-        return None
-    classes = _classes(beyond)
-    if classes is None:
-        return None
-    if has_stages(ranks) and any(_is_block([ranks[known[i]] for i in one]) for one in classes):
-        return None  # stages differ in the order of passes, which parts of a window show
-    of_class = np.array([factor[one].mean(axis=0) for one in classes])
-    lost = float((of_class.max(axis=0) - of_class.mean(axis=0)).mean())
-    compute = np.array([rank.comp_ns / max(rank.window_ns, 1) for rank in ranks])
-    share = min(lost * float(compute.mean()), float((1 - compute).mean()))
-    return NamedByTimes("uneven_microbatches", (), share, "medium")
+    staged = has_stages(ranks) and not (speeds.step_ids >= 0).all()
+    whole = staged and len(known) == len(ranks)
+    for varies in _without_stages(beyond) if whole else [beyond]:
+        classes = _classes(varies)
+        if classes is None:
+            continue
+        members = [[ranks[known[place]] for place in one] for one in classes]
+        if not staged or not _may_be_stages(members):
+            of_class = np.array([varies[one].mean(axis=0) for one in classes])
+            lost = float((of_class.max(axis=0) - of_class.mean(axis=0)).mean())
+            compute = np.array([rank.comp_ns / max(rank.window_ns, 1) for rank in ranks])
+            share = min(lost * float(compute.mean()), float((1 - compute).mean()))
+            return NamedByTimes("uneven_microbatches", (), share, "medium")
+    return None
+
+
+def _without_stages(beyond: F64) -> Iterator[F64]:
+    """Yield how ranks vary over a window, then without what those of a stage have in common.
+
+    Stages differ in the order of forward and backward passes, which parts of a window show.
+    """
+    yield beyond
+    count = len(beyond)
+    for stages in STAGES:
+        if count % stages == 0 and count >= 2 * stages:
+            of_stage = beyond.reshape(stages, count // stages, -1)
+            yield (of_stage - of_stage.mean(axis=1, keepdims=True)).reshape(count, -1)
 
 
 def _classes(beyond: F64) -> list[list[int]] | None:
-    """Return the sets of ranks that vary together, None where they are not all of one size."""
+    """Return the sets of ranks that vary together, None where they are not all of one size.
+
+    All sets vary: where one does and the others do not, its ranks may share a slow host.
+    """
     own = (beyond**2).mean(axis=1)
+    if math.sqrt(own.mean()) < LEAST_SPREAD or math.sqrt(own.min()) < LEAST_SPREAD / 2:
+        return None
     left = np.ones(len(beyond), np.bool_)
     classes: list[list[int]] = []
     while left.any():
         rank = int(left.argmax())
         difference = np.sqrt(((beyond - beyond[rank]) ** 2).mean(axis=1))
-        ratio = difference / np.maximum(np.sqrt((own + own[rank]) / 2), _TINY)
+        ratio = difference / np.sqrt((own + own[rank]) / 2)
         alike = ratio <= SAME_WORK
         size = int(alike.sum())
         apart = size < len(beyond) and float(np.median(ratio[~alike])) >= OTHER_WORK
@@ -133,6 +160,31 @@ def _classes(beyond: F64) -> list[list[int]] | None:
         classes.append(np.flatnonzero(alike).tolist())
         left &= ~alike
     return classes
+
+
+def _may_be_stages(classes: Sequence[Sequence[RankView]]) -> bool:
+    """Whether sets of ranks are numbered as stages are, which run their passes in another order.
+
+    Kernels of one pass take the same time on them, and one of a forward pass half of a backward
+    one: most differ by other parts only where the work does.
+    """
+    if not all(_is_block(one) for one in classes):
+        return False
+    first, *others = (_main_kernels(one[0]) for one in classes)
+    differ = [np.abs(np.log2(one / first)) for one in others if len(one) == len(first)]
+    work = [((one > OTHER_WORK_LOG[0]) & (one < OTHER_WORK_LOG[1])).mean() for one in differ]
+    return len(differ) < len(others) or min(map(float, work)) < MOST_DIFFER
+
+
+def _main_kernels(rank: RankView) -> F64:
+    """Return the durations of the kernels of the name that takes longest, in order of time."""
+    gpu = rank.trace.group("gpu")
+    rows = np.flatnonzero((rank.facts.classes == COMP) & rank.starts_inside & (gpu.name >= 0))
+    name = np.bincount(gpu.name[rows], gpu.dur_ns[rows]).argmax() if len(rows) else 0
+    mine = rows[gpu.name[rows] == name]
+    order = np.argsort(gpu.start_ns[mine], kind="stable")
+    found: F64 = np.maximum(gpu.dur_ns[mine[order]], 1).astype(np.float64)
+    return found
 
 
 def _is_block(ranks: Sequence[RankView]) -> bool:

@@ -36,6 +36,25 @@ def job(*faults: Fault, **shape: object) -> JobSpec:
         ),
         (job(Fault("alternating", (1, 3), 1.6)), "occasional_worker", ("1", "3")),
         (job(Fault("alternating", (1, 3), 1.6), level="kernels"), "occasional_worker", ("1", "3")),
+        # Tenths of a window of nine steps hold slow steps of both.
+        (
+            job(Fault("alternating", (1, 3), 1.6), level="kernels", steps=9),
+            "occasional_worker",
+            ("1", "3"),
+        ),
+        # The others wait where no kernel runs, and no launch tells for what.
+        (
+            job(
+                Fault("occasional_worker", (1,), 2.2, steps=(3,)),
+                family="pp",
+                dp=2,
+                pp=2,
+                level="no_host",
+                hidden_waits=True,
+            ),
+            "occasional_worker",
+            ("1",),
+        ),
         (
             job(Fault("occasional_worker", (1,), 1.6, steps=(2,))),
             "occasional_worker",

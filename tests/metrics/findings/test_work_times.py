@@ -52,6 +52,10 @@ def test_ranks_that_are_no_stage_have_no_more_work(tmp_path: Path, spec: JobSpec
         job(UNEVEN, **PIPELINE, steps=6),
         job(UNEVEN, family="tp", dp=2, tp=2, steps=6),
         job(UNEVEN, family="tp", dp=2, tp=2, steps=6, level="kernels"),
+        # Parts of a window hold other passes of one stage than of the next.
+        job(UNEVEN, **PIPELINE, micro_batches=4, steps=6, level="kernels"),
+        # A ring sends and receives as stages do.
+        job(UNEVEN, family="tp", dp=2, tp=2, micro_batches=4, steps=6, level="kernels", ring=True),
     ],
 )
 def test_ranks_that_take_longer_together_have_unequal_micro_batches(
@@ -71,6 +75,9 @@ def test_ranks_that_take_longer_together_have_unequal_micro_batches(
         job(**PIPELINE, jitter=0.08, steps=6, level="kernels"),
         job(family="tp", dp=2, tp=2, jitter=0.08, steps=6),
         job(HEAVY, **PIPELINE, steps=6, level="kernels"),
+        job(family="pp", dp=2, tp=2, pp=4, micro_batches=8, jitter=0.06, steps=4, level="kernels"),
+        # A host that is slow in some steps: all its ranks are, and no others.
+        job(Fault("slow_node", (0, 1), 1.4, steps=(1, 3)), dp=4, gpus_per_node=2, steps=6),
         job(Fault("alternating", (1, 3), 1.6), **PIPELINE, steps=6),
         job(Fault("random", (), 4.0), **PIPELINE, steps=6),
     ],
