@@ -20,8 +20,14 @@ from ccltui.metrics.confidence import LEVELS, Level, Sure, highest, level_of_sav
 from ccltui.metrics.device.device_counters import clock_gap_of
 from ccltui.metrics.findings.finding import Evidence, Finding, Kind, Where, why_not_exact
 from ccltui.metrics.findings.rank_time.partition import COMPUTE, OTHERS, partition
-from ccltui.metrics.findings.sentences import CAUSES, cost_text, waiting_text
-from ccltui.metrics.findings.waits.link_times import BETWEEN_HOSTS, slow_link
+from ccltui.metrics.findings.sentences import (
+    CAUSES,
+    cost_text,
+    named_text,
+    waiting_text,
+    what_to_do,
+)
+from ccltui.metrics.findings.waits.link_times import slow_link
 from ccltui.metrics.findings.waits.own_times import (
     LEAST_EXCESS,
     SUPPORTED,
@@ -29,12 +35,13 @@ from ccltui.metrics.findings.waits.own_times import (
     busiest,
     computes_longer,
     has_stages,
+    is_always_slow,
     is_supported,
     slower_ranks,
 )
 from ccltui.metrics.findings.waits.work_times import heavier_stage, uneven_work
 from ccltui.metrics.unavailable import Refusal
-from ccltui.metrics.view.words import longer_than, numbers_text, ranks_text, sentence
+from ccltui.metrics.view.words import sentence
 from ccltui.parsers.numbers import percent, time_text
 
 if TYPE_CHECKING:
@@ -66,6 +73,8 @@ OF_HOSTS: Final[frozenset[Kind]] = frozenset(
 """Classes of idle time that hosts cause."""
 SLOW: Final = ("slow_worker", "occasional_worker", "slow_node")
 COMPUTING: Final = (*SLOW, "heavy_stage")
+ALWAYS: Final = ("slow_worker", "slow_node", "heavy_stage", "uneven_experts")
+"""Classes of what is so in all steps."""
 VARYING: Final[frozenset[Kind]] = frozenset(
     {"occasional_worker", "uneven_microbatches", "uneven_experts", "random"}
 )
@@ -97,25 +106,6 @@ EXPLAINED: Final = 0.8
 matched collectives shows all of it: the rest is transfers, and scatter of clocks."""
 FAR_MORE: Final = 2.0
 """Of two ranks that wait for each other the mean waiting is half of what is saved."""
-
-_DO: Final[Mapping[str, str]] = {
-    "slow_worker": "Compare the GPU of {who} with its peers: clock, temperature, power limit, "
-    "other processes (nvidia-smi -q). Run once on another GPU: if the slowness stays with the GPU, "
-    "replace it; if it stays with the rank, compare its work.",
-    "slow_node": "Compare {who} with the other hosts: clocks, cooling, power limits, other jobs. "
-    "Run the job once without it.",
-    "occasional_worker": "Find out what else runs on {who} in its slow steps: other processes, "
-    "throttling, "
-    "hardware errors (nvidia-smi -q, dmesg).",
-    "heavy_stage": "Move layers away from {who}, or divide the stages by time instead of by number "
-    "of layers.",
-    "uneven_microbatches": "Give micro-batches equal work: sort or pack sequences by length.",
-    "uneven_experts": "Balance the load of experts: look at how tokens are routed, or limit the "
-    "capacity of an expert.",
-    "slow_link": "Test the link of {who} alone (nccl-tests between the two); check its error "
-    "counters, and which transport NCCL chose (NCCL_DEBUG=INFO).",
-    "random": "No rank needs fixing: times vary by chance.",
-}
 
 
 def details_of(view: View, name: str) -> Mapping[str, Any]:
@@ -204,9 +194,9 @@ class Culprits:
         confidence: Level = self.verdict.get("confidence") or "low"
         if named and set(labels) <= set(named):
             return highest(found, confidence)
-        if named and LEVELS.index(confidence) >= LEVELS.index("medium"):
-            return "low"
-        return found
+        others = bool(named) or self.verdict.get("verdict") == "host"
+        # Where the hosts of all ranks are late, one of them is the last, by chance or not.
+        return "low" if others and LEVELS.index(confidence) >= LEVELS.index("medium") else found
 
     @cached_property
     def _many_missing(self) -> bool:
@@ -471,6 +461,8 @@ class Culprits:
         # The rank itself does not wait: what it is busy longer is counted where it is spent.
         seen = waited >= EXPLAINED * one.share * (here - 1) / here
         share = waited if seen else max(one.share, waited)
+        if sure:  # the hosts of all ranks are late
+            one = replace(one, sure="low")
         more, do = CAUSES.get(self.cause_of(one.ranks[0]), ("", ""))
         named = Finding(
             kind="waiting_for_rank",
@@ -513,20 +505,25 @@ class Culprits:
             return uneven.details(self._period_ms)
         slow = self._slower
         if slow is not None and not (sure and kind in ("no_straggler", "host")):
-            if ranks == set(slow.ranks) and kind in NAMED:
+            agree = ranks == set(slow.ranks) and kind in NAMED
+            of_some = agree and kind != slow.kind and "occasional_worker" in (kind, slow.kind)
+            if agree and (sure or not of_some):
                 return verdict if sure else {**verdict, "confidence": slow.sure}
             # A replay takes ranks that are slow in turn for one that is slow always, or for chance.
             takes_turns = slow.takes_turns and kind in COMPUTING and ranks < set(slow.ranks)
             takes_turns |= kind == "random" or (slow.takes_turns and kind == "uneven_microbatches")
             told = self._unless_others(slow).details(self._period_ms)
-            if told["confidence"] == "low" and kind in NAMED:
+            least = FAR_MORE * (0.0 if of_some and not sure else _most_saved(verdict))
+            costs_more = not sure and slow.share * self._period_ms > least
+            if told["confidence"] == "low" and kind in NAMED and not costs_more:
                 return {**verdict, "confidence": "low"} if takes_turns and ranks else verdict
             if not sure or takes_turns:
                 return told
             if kind == "uneven_microbatches":  # what a slow rank loses counts as theirs
                 return {**verdict, "confidence": "low"}
         saves_nothing = kind == "slow_link" and not verdict.get("saves_ms")
-        link = slow_link(self._view) if not sure or kind not in NAMED or saves_nothing else None
+        may_be_link = not sure or kind not in NAMED - {"random"} or saves_nothing
+        link = slow_link(self._view) if may_be_link else None
         if link is None:
             return verdict
         agree = kind == "slow_link" and set(link.ranks) == ranks
@@ -598,6 +595,12 @@ class Culprits:
             or not computes_longer(self._view, where.ranks, cost / period_ms)
         ):
             confidence = "low"
+        if (
+            kind in ALWAYS
+            and verdict is self.verdict
+            and not is_always_slow(self._view, where.ranks)
+        ):
+            confidence = "low"
         if kind in ("slow_worker", "occasional_worker") and confidence == "high":
             slow = self._slower
             agree = slow is not None and set(slow.ranks) == set(where.ranks)
@@ -633,7 +636,7 @@ class Culprits:
             ),
             place=next((one.place for one in waits if one.place), None)
             or ({"rank": where.ranks[0], "step": None} if where.ranks else None),
-            do=_DO[str(kind)].format(who=who_text(culprit) or "the ranks concerned"),
+            do=what_to_do(str(kind), culprit),
         )
 
     @staticmethod
@@ -736,60 +739,3 @@ def _saving_text(one: Finding, period_ms: float, period: str) -> str:
     if period_ms and saves < (1 - _ALIKE) * cost:
         return f"{text} ({percent(saves / period_ms)}): {less}"
     return text
-
-
-def named_text(
-    kind: str, culprit: Mapping[str, Any], share: float, *, at_most: bool = False
-) -> str:
-    """Return the sentence on a culprit, with the share of time that it costs, or costs at most."""
-    who = who_text(culprit)
-    times = culprit.get("factor")
-    several = len(culprit.get("ranks") or ()) > 1 and culprit.get("host") is None
-    compute = "compute" if several else "computes"
-    cost = f"{'up to ' if at_most else ''}{percent(share)} of the time is lost"
-    steps = culprit.get("steps") or ()
-    match kind:
-        case "slow_worker":
-            peers = "their peers" if several else "its peers"
-            return f"{who} {compute} {longer_than(times, peers)}: {cost}"
-        case "slow_node":
-            return f"all ranks of {who} compute {longer_than(times, 'their peers')}: {cost}"
-        case "occasional_worker":
-            named = numbers_text([str(step) for step in steps])
-            noun = "step" if len(steps) == 1 else "steps"
-            when = f"in {noun} {named}" if steps else "in some steps"
-            return f"{who} {compute} {longer_than(times, 'usual')} {when}: {cost}"
-        case "heavy_stage":
-            takes = "take" if several and culprit.get("stage") is None else "takes"
-            return f"{who} {takes} {longer_than(times, 'the other stages')}: {cost}"
-        case "uneven_microbatches":
-            return (
-                f"micro-batches have unequal work, as with sequences of different lengths: {cost}"
-            )
-        case "uneven_experts":
-            of = f", most on {who}" if who else ""
-            return f"experts get unequal numbers of tokens{of}: {cost}"
-        case "slow_link":
-            if culprit.get("gbps") is not None:
-                return f"transfers between hosts run at {culprit['gbps']:.2g} GB/s per rank: {cost}"
-            if culprit.get("group") == BETWEEN_HOSTS:
-                return f"transfers between hosts take longer than computation: {cost}"
-            return f"transfers between {who} take {longer_than(times, 'other transfers')}: {cost}"
-        case _:
-            return f"times vary by chance over ranks and steps: {cost}"
-
-
-def who_text(culprit: Mapping[str, Any]) -> str:
-    """Return a culprit in words, "" where nobody is named."""
-    if culprit.get("group") == BETWEEN_HOSTS:
-        return "all hosts"
-    if culprit.get("host") is not None:
-        return f"host {culprit['host']}"
-    if culprit.get("pair"):
-        return f"ranks {' and '.join(map(str, culprit['pair']))}"
-    if culprit.get("stage") is not None:
-        return f"stage {culprit['stage']}"
-    ranks = [str(one) for one in culprit.get("ranks") or ()]
-    if ranks:
-        return ranks_text(ranks)
-    return "" if culprit.get("group") is None else f"group {culprit['group']}"

@@ -7,12 +7,13 @@ would. Nothing is computed here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
 from ccltui.metrics.findings.finding import Kind
-from ccltui.metrics.view.words import ranks_text
+from ccltui.metrics.findings.waits.link_times import BETWEEN_HOSTS
+from ccltui.metrics.view.words import longer_than, numbers_text, ranks_text
 from ccltui.parsers.numbers import percent, time_text
 
 MOST_CHARACTERS: Final = 200
@@ -264,3 +265,85 @@ CLASSES: Final[Mapping[Kind, str]] = {
     "nothing": "a recording without any work: what it contains, and what to record",
 }
 """What each class of finding means."""
+
+
+_DO: Final[Mapping[str, str]] = {
+    "slow_worker": "Compare the GPU of {who} with its peers: clock, temperature, power limit, "
+    "other processes (nvidia-smi -q). Run once on another GPU: if the slowness stays with the GPU, "
+    "replace it; if it stays with the rank, compare its work.",
+    "slow_node": "Compare {who} with the other hosts: clocks, cooling, power limits, other jobs. "
+    "Run the job once without it.",
+    "occasional_worker": "Find out what else runs on {who} in its slow steps: other processes, "
+    "throttling, "
+    "hardware errors (nvidia-smi -q, dmesg).",
+    "heavy_stage": "Move layers away from {who}, or divide the stages by time instead of by number "
+    "of layers.",
+    "uneven_microbatches": "Give micro-batches equal work: sort or pack sequences by length.",
+    "uneven_experts": "Balance the load of experts: look at how tokens are routed, or limit the "
+    "capacity of an expert.",
+    "slow_link": "Test the link of {who} alone (nccl-tests between the two); check its error "
+    "counters, and which transport NCCL chose (NCCL_DEBUG=INFO).",
+    "random": "No rank needs fixing: times vary by chance.",
+}
+
+
+def what_to_do(kind: str, culprit: Mapping[str, Any]) -> str:
+    """Return what to do about a culprit of a kind."""
+    return _DO[kind].format(who=who_text(culprit) or "the ranks concerned")
+
+
+def named_text(
+    kind: str, culprit: Mapping[str, Any], share: float, *, at_most: bool = False
+) -> str:
+    """Return the sentence on a culprit, with the share of time that it costs, or costs at most."""
+    who = who_text(culprit)
+    times = culprit.get("factor")
+    several = len(culprit.get("ranks") or ()) > 1 and culprit.get("host") is None
+    compute = "compute" if several else "computes"
+    cost = f"{'up to ' if at_most else ''}{percent(share)} of the time is lost"
+    steps = culprit.get("steps") or ()
+    match kind:
+        case "slow_worker":
+            peers = "their peers" if several else "its peers"
+            return f"{who} {compute} {longer_than(times, peers)}: {cost}"
+        case "slow_node":
+            return f"all ranks of {who} compute {longer_than(times, 'their peers')}: {cost}"
+        case "occasional_worker":
+            named = numbers_text([str(step) for step in steps])
+            noun = "step" if len(steps) == 1 else "steps"
+            when = f"in {noun} {named}" if steps else "in some steps"
+            return f"{who} {compute} {longer_than(times, 'usual')} {when}: {cost}"
+        case "heavy_stage":
+            takes = "take" if several and culprit.get("stage") is None else "takes"
+            return f"{who} {takes} {longer_than(times, 'the other stages')}: {cost}"
+        case "uneven_microbatches":
+            return (
+                f"micro-batches have unequal work, as with sequences of different lengths: {cost}"
+            )
+        case "uneven_experts":
+            of = f", most on {who}" if who else ""
+            return f"experts get unequal numbers of tokens{of}: {cost}"
+        case "slow_link":
+            if culprit.get("gbps") is not None:
+                return f"transfers between hosts run at {culprit['gbps']:.2g} GB/s per rank: {cost}"
+            if culprit.get("group") == BETWEEN_HOSTS:
+                return f"transfers between hosts take longer than computation: {cost}"
+            return f"transfers between {who} take {longer_than(times, 'other transfers')}: {cost}"
+        case _:
+            return f"times vary by chance over ranks and steps: {cost}"
+
+
+def who_text(culprit: Mapping[str, Any]) -> str:
+    """Return a culprit in words, "" where nobody is named."""
+    if culprit.get("group") == BETWEEN_HOSTS:
+        return "all hosts"
+    if culprit.get("host") is not None:
+        return f"host {culprit['host']}"
+    if culprit.get("pair"):
+        return f"ranks {' and '.join(map(str, culprit['pair']))}"
+    if culprit.get("stage") is not None:
+        return f"stage {culprit['stage']}"
+    ranks = [str(one) for one in culprit.get("ranks") or ()]
+    if ranks:
+        return ranks_text(ranks)
+    return "" if culprit.get("group") is None else f"group {culprit['group']}"

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.arrays.typical import lower_median
@@ -509,8 +509,13 @@ def busy_share(rank: RankView) -> float:
 
 
 def _busy_share(rank: RankView) -> float:
-    exposed = (rank.comm - (rank.comp | rank.mem)).total_ns
-    return 1 - (exposed + _idle_ns(rank, "dependency")) / max(rank.window_ns, 1)
+    waits = _exposed_ns(rank) + _idle_ns(rank, "dependency")
+    return 1 - waits / max(rank.window_ns, 1)
+
+
+def _exposed_ns(rank: RankView) -> int:
+    """Return the time of a rank in collectives while it neither computes nor copies."""
+    return (rank.comm - (rank.comp | rank.mem)).total_ns
 
 
 def _idle_ns(rank: RankView, cause: str) -> int:
@@ -534,6 +539,18 @@ def computes_longer(view: View, labels: Sequence[str], share: float) -> bool:
     return _reaches(_beyond_typical(shares), labels, share)
 
 
+def is_always_slow(view: View, labels: Sequence[str]) -> bool:
+    """Whether kernels of ranks take longer in most steps; True where steps do not show it."""
+    speeds = speeds_of(view)
+    mine = [place for place, rank in enumerate(device_ranks(view)) if rank.label in labels]
+    if speeds is None or not mine or (speeds.step_ids < 0).any():
+        return True
+    excess = speeds.by_step[mine] - 1
+    excess = excess[~np.isnan(excess)]
+    mean = float(excess.mean()) if len(excess) else 0.0
+    return mean < LEAST_EXCESS or float((excess >= ALIKE * mean).mean()) >= ALWAYS
+
+
 def _reaches(excess: Mapping[str, float], labels: Sequence[str], share: float) -> bool:
     """Whether ranks exceed the typical one by enough, on average; those without a file do."""
     known = [excess[one] for one in labels if one in excess]
@@ -550,20 +567,39 @@ def busiest(view: View) -> NamedByTimes | None:
 
     Its share is what the others wait for it at most.
     """
-    excess = busy_excess(view)
-    if len(excess) < 2:
+    ranks = device_ranks(view)
+    if len(ranks) < 2:
         return None
+    found = _busiest(view, {rank.label: busy_share(rank) for rank in ranks})
+    return found or _last_of_all(view, ranks)
+
+
+def _busiest(view: View, busy: Mapping[str, float]) -> NamedByTimes | None:
+    """Return the rank with the longest busy time, by shares of time of all ranks."""
+    excess = _beyond_typical(busy)
     label = max(excess, key=lambda one: excess[one])
     most = excess[label]
     second = max(value for one, value in excess.items() if one != label)
-    waiting = [1 - busy_share(rank) for rank in device_ranks(view) if rank.label != label]
-    others = float(np.mean(waiting))
+    others = float(np.mean([1 - share for one, share in busy.items() if one != label]))
     if most < BUSIEST_EXCESS or second > SECOND * most or others < SEEN * most:
         return None
     clear = most >= CLEARLY_BUSIEST and second <= CLEAR_SECOND * most and len(excess) > 2
     clear = clear and not has_stages(device_ranks(view)) and _is_steady(view, label)
     sure: Level = "medium" if clear else "low"
     return NamedByTimes("waiting_for_rank", (label,), min(most, others), sure)
+
+
+def _last_of_all(view: View, ranks: Sequence[RankView]) -> NamedByTimes | None:
+    """Return the rank that waits least in collectives, None where idle times may be waits too.
+
+    Where the others wait in kernels alone, so would it: what it idles instead is no wait for them.
+    """
+    busy = {rank.label: 1 - _exposed_ns(rank) / max(rank.window_ns, 1) for rank in ranks}
+    idle = [_idle_ns(rank, "dependency") / max(rank.window_ns, 1) for rank in ranks]
+    found = _busiest(view, busy)
+    if found is None or lower_median(np.array(idle)) > CLEAR_SECOND * found.share:
+        return None
+    return structs.replace(found, sure="low")
 
 
 def _is_steady(view: View, label: str) -> bool:

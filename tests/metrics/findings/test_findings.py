@@ -13,10 +13,11 @@ from partition_checks import check
 
 from ccltui.metrics.findings import sentences
 from ccltui.metrics.findings.causes import cause_search
-from ccltui.metrics.findings.culprits import named_text, with_saving_text
+from ccltui.metrics.findings.culprits import with_saving_text
 from ccltui.metrics.findings.finding import Answer, Finding, Kind, Recording, choice_of
 from ccltui.metrics.findings.rank_time import idle_causes
 from ccltui.metrics.findings.recordings.answer import answer_of
+from ccltui.metrics.findings.sentences import named_text
 from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View
 from ccltui.metrics.view.words import factor, ranks_text, sentence

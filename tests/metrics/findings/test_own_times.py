@@ -8,7 +8,12 @@ import pytest
 
 from ccltui.demo.planted import Fault, JobSpec, random_spec, write_planted
 from ccltui.metrics.findings.waits.link_times import slow_link
-from ccltui.metrics.findings.waits.own_times import busiest, is_supported, slower_ranks
+from ccltui.metrics.findings.waits.own_times import (
+    busiest,
+    is_always_slow,
+    is_supported,
+    slower_ranks,
+)
 from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.job import open_job
@@ -157,6 +162,28 @@ def test_a_rank_that_pauses_is_busy_longest_and_others_are_not(tmp_path: Path, l
     assert (found.ranks, found.sure) == (("2",), "medium")
     assert is_supported(view, ("2",), 0.2)
     assert not is_supported(view, ("1",), 0.2)
+
+
+def test_a_rank_that_idles_while_the_others_wait_in_kernels_is_waited_for(tmp_path: Path) -> None:
+    """Its graph was launched before its host paused, so that its device seems to wait as well."""
+    late = Fault("synchronisation", (2,), extra_ns=4_000_000)
+    shape = {"family": "fsdp", "graphs": True, "same_stream": True, "micro_batches": 4}
+
+    found = busiest(view_of(tmp_path, job(late, **shape)))
+
+    assert found is not None
+    assert (found.ranks, found.sure) == (("2",), "low")
+    assert found.share == pytest.approx(0.15, abs=0.03)
+
+
+def test_a_rank_that_is_slow_in_every_other_step_is_not_always_slow(tmp_path: Path) -> None:
+    shape = {"family": "pp", "dp": 1, "pp": 2, "steps": 6}
+    in_turn = view_of(tmp_path / "turn", job(Fault("alternating", (0, 1), 1.6), **shape))
+    always = view_of(tmp_path / "always", job(Fault("slow_worker", (0,), 1.6), **shape))
+
+    assert not is_always_slow(in_turn, ("0",))
+    assert is_always_slow(always, ("0",))
+    assert is_always_slow(always, ("1",))  # nothing shows that it is slow at all
 
 
 def test_a_rank_that_chance_makes_busiest_is_not_named_surely(tmp_path: Path) -> None:

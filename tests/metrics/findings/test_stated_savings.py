@@ -139,7 +139,7 @@ def test_exposed_transfers_of_a_slow_pair_are_no_bound_of_what_is_saved(tmp_path
 
 
 # A replay saves more than twice the waiting that is matched to the late one of two ranks.
-MORE_THAN_WAITING = 996269
+MORE_THAN_WAITING = 600426
 
 
 def test_the_sentence_states_the_share_of_its_finding(tmp_path: Path) -> None:
