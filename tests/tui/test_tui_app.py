@@ -195,7 +195,7 @@ async def test_a_file_that_fails_is_named_and_its_escapes_are_harmless(
 
         assert await appears(pilot, "7/8")
         assert await appears(pilot, "1 file cannot be read")
-        await pilot.press("G")
+        await pilot.press("M", "G")
         await pilot.pause()
         assert await appears(pilot, "x rank3.json at byte 1,203: truncated ␛[2Jafter 8,100 events")
         assert not any("\x1b" in row for row in screen(app))

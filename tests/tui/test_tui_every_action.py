@@ -26,9 +26,6 @@ pytestmark = pytest.mark.long
 
 BEFORE: dict[str, tuple[str, ...]] = {
     "pane.overview": ("2",),
-    "view.fold": ("G",),
-    "metrics.reverse": ("1", "o"),
-    "metrics.hide": ("1", "o"),
     "app.back": ("2", "]", "enter"),
     "stragglers.previous_over": ("2", "]"),
     "rows.out": ("2", "ctrl+w"),

@@ -11,8 +11,10 @@ from textual.pilot import Pilot
 from ccltui.tui.app import Explorer
 from ccltui.tui.moves import compare_ranks
 from ccltui.tui.moves.drawer import described
+from ccltui.tui.panes.metrics import METRICS as METRICS_PANE
+from ccltui.tui.panes.metrics import UNAVAILABLE
 from ccltui.tui.panes.steps import STEPS as STEPS_PANE
-from ccltui.tui.state.pane_names import ALIGNMENT, STEPS, TIMELINE
+from ccltui.tui.state.pane_names import ALIGNMENT, METRIC, METRICS, OVERVIEW, STEPS, TIMELINE
 from ccltui.tui.state.pane_states import ALIGNMENT_STATE, OVERVIEW_STATE, TIMELINE_STATE, Section
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Layout, Order, Shown
@@ -22,14 +24,27 @@ Check = Callable[[Scene], object]
 
 KEYS: dict[str, tuple[tuple[str, ...], Check]] = {
     "pane.steps": (("6",), lambda s: s.state.pane == STEPS and parts_of_steps(s) is not None),
-    "open.ranks": (("1", "G", "k", "enter"), lambda s: OVERVIEW_STATE.of(s.state).table_open),
+    "open.metric": (("M", "enter"), lambda s: s.state.pane == METRIC),
     "open.ranks of a loss": (("1", "enter"), lambda s: s.state.pane == ALIGNMENT),
     "open.ranks of a rank": (
         ("1", *"jjj", "enter"),
         lambda s: (s.state.pane, s.state.selection.rank) == (TIMELINE, "5"),
     ),
-    "view.fold": (("1", "G", "k", "space"), lambda s: OVERVIEW_STATE.of(s.state).folded),
-    "view.unavailable": (("1", "u"), lambda s: OVERVIEW_STATE.of(s.state).lists_unavailable),
+    "view.fold": (("M", "space"), lambda s: METRICS_PANE.own.of(s.state).toggled),
+    "view.unavailable": (("M", "u"), lambda s: UNAVAILABLE in METRICS_PANE.own.of(s.state).toggled),
+    "sorted from Overview": (
+        ("1", "o"),
+        lambda s: s.state.pane == METRICS and METRICS_PANE.sorting(s).column == "metrics",
+    ),
+    "filtered from Overview": (
+        ("1", "/", *"step", "enter"),
+        lambda s: s.state.pane == METRICS and METRICS_PANE.row_pattern(s) == "step",
+    ),
+    "rows.columns": (
+        ("M", "|", *"min", "enter"),
+        lambda s: METRICS_PANE.own.of(s.state).hidden_columns == {"min"},
+    ),
+    "back to the first screen": (("M", "enter", "M", "M"), lambda s: s.state.pane == OVERVIEW),
     "open.loss": (("!",), lambda s: s.state.selection.rank == "5" and described(s) is not None),
     "open.step": (("6", "enter"), lambda s: s.session.filter.steps == (2, 2)),
     "open.step again": (("6", "enter", "enter"), lambda s: s.session.filter.steps is None),
@@ -64,7 +79,7 @@ KEYS: dict[str, tuple[tuple[str, ...], Check]] = {
         ("6", "j"),
         lambda s: STEPS_PANE.own.of(s.state).chosen not in (2, None),
     ),
-    "move.last_row": (("1", "G"), lambda s: OVERVIEW_STATE.of(s.state).section is Section.METRICS),
+    "move.last_row": (("1", "G"), lambda s: OVERVIEW_STATE.of(s.state).section is Section.RANKS),
     "app.back": (("2", "x", "escape"), lambda s: not s.state.maximised),
     "back from a comparison": (("3", "V", "enter", "escape"), lambda s: s.state.drawer is None),
     "the other detail": (

@@ -32,7 +32,8 @@ KEYS = {
     "inspector": ("2", "]", "3", "E"),
     "versus": ("2", "]", "3", "V", *"r4", "enter"),
     "unavailable": ("1", "u", "G"),
-    "metric": ("1", "G", "k", "k", "enter"),
+    "metrics": ("M", "j"),
+    "metric": ("M", "enter"),
 }
 
 

@@ -18,15 +18,14 @@ from ccltui.tui.moves import (
     drawer,
     inspector,
     loss_list,
-    overview_rows,
     row_moves,
     search_steps,
     time_moves,
     view_moves,
 )
 from ccltui.tui.moves.cursor import no_time
-from ccltui.tui.panes import files, hours, kernels, parallelism_pane, ranks_pane, runs
-from ccltui.tui.state import metric_list, pane_names
+from ccltui.tui.panes import files, hours, kernels, metrics, parallelism_pane, ranks_pane, runs
+from ccltui.tui.state import pane_names
 from ccltui.tui.state.pane import Pane, all_panes, pane_named
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import ViewState
@@ -34,6 +33,8 @@ from ccltui.tui.state.view_state import ViewState
 ALIGNMENT: Final = only(pane_names.ALIGNMENT)
 TIMELINE: Final = only(pane_names.TIMELINE)
 OVERVIEW: Final = only(pane_names.OVERVIEW)
+METRICS: Final = only(pane_names.METRICS)
+WITH_METRICS: Final = only(pane_names.OVERVIEW, pane_names.METRICS)
 EVENTS: Final = only(pane_names.EVENTS)
 FILES: Final = only(pane_names.FILES)
 STEPS: Final = only(pane_names.STEPS)
@@ -54,6 +55,7 @@ FILTERED: Final[Where] = attrgetter("is_filtered")
 CHARTS: Final[Where] = attrgetter("is_chart")
 SEARCHED: Final[Where] = attrgetter("is_searchable")
 SORTED: Final[Where] = attrgetter("is_sorted")
+WITH_COLUMNS: Final[Where] = attrgetter("has_columns")
 WITH_DRAWER: Final[Where] = attrgetter("has_drawer")
 
 GROUPS: Final = ("panes", "stragglers", "move", "view", "find", "filter", "out", "app")
@@ -69,25 +71,16 @@ _OTHERS: Final[tuple[Action, ...]] = (
     Action("pane.next", ("tab",), "next pane; drawer", "panes", view_moves.tab,
            pair="pane.previous", pair_help="next; drawer; previous"),
     Action("pane.previous", ("shift+tab",), "previous pane", "panes", view_moves.next_pane(-1)),
-    Action("open.ranks", ("enter",), "proof; table; fold; advice", "panes",
+    Action("open.ranks", ("enter",), "proof; rank; capture", "panes",
            Effect.OPEN_ROW, OVERVIEW, row_moves.why_none, hint="open"),
-    Action("view.metrics", ("M",), "all metrics; first screen", "view", overview_rows.metrics,
-           OVERVIEW, overview_rows.why_not_sort, hint="metrics"),
-    Action("view.fold", ("space",), "fold, unfold a group", "view", overview_rows.fold,
-           OVERVIEW, overview_rows.why_not_fold),
-    Action("metrics.sort", ("o", "l", "right"), "sort metrics by the next column", "view",
-           overview_rows.sort(1), OVERVIEW, overview_rows.why_not_sort, pair="metrics.sort_back",
-           pair_help="sort: next, previous column"),
-    Action("metrics.sort_back", ("h", "left"), "sort metrics by the previous column", "view",
-           overview_rows.sort(-1), OVERVIEW, overview_rows.why_not_sort),
-    Action("metrics.reverse", ("O",), "most first, or least first", "view",
-           overview_rows.reverse, OVERVIEW, overview_rows.why_not_reverse),
-    Action("metrics.columns", ("|",), "columns: hide, list again", "view",
-           Effect.PROMPT_COLUMNS, OVERVIEW, overview_rows.why_not_sort),
-    Action("metrics.hide", ("H",), "hide this metric; show all", "view",
-           overview_rows.hide, OVERVIEW, overview_rows.why_not_hide),
+    Action("open.metric", ("enter",), "tables; fold; advice", "panes", metrics.enter, METRICS,
+           row_moves.why_none, hint="open"),
+    Action("view.fold", ("space",), "fold, unfold a group", "view", row_moves.fold, METRICS,
+           metrics.why_not_fold),
+    Action("metrics.hide", ("H",), "hide this metric; show all", "view", metrics.hide, METRICS,
+           metrics.why_not_hide),
     Action("view.unavailable", ("u",), "list what is unavailable", "view",
-           metric_list.unavailable_listed, OVERVIEW, overview_rows.why_none_unavailable),
+           metrics.with_unavailable, WITH_METRICS, metrics.why_none_unavailable),
     Action("open.step", ("enter",), "all panes: this step alone", "panes", Effect.STEP_HERE,
            STEPS, row_moves.why_none, hint="this step alone"),
     Action("open.detail", ("enter",), "why late; inspect other work", "panes", drawer.enter,
@@ -196,6 +189,8 @@ _OTHERS: Final[tuple[Action, ...]] = (
            row_moves.sort(-1), SORTED, row_moves.why_none),
     Action("rows.reverse", ("O",), "most first, or least first", "view", row_moves.reverse,
            SORTED, row_moves.why_none),
+    Action("rows.columns", ("|",), "columns: hide, list again", "view", Effect.PROMPT_COLUMNS,
+           WITH_COLUMNS, row_moves.why_none),
     Action("events.sort", ("o",), "sort by time, duration, ...", "view", row_moves.sort(1), EVENTS,
            no_time, hint="sort"),
     Action("events.reverse", ("O",), "reverse the order", "view", row_moves.reverse,
@@ -293,7 +288,7 @@ def all_actions() -> tuple[Action, ...]:
 
 @cache
 def _with_panes(panes: tuple[Pane, ...]) -> tuple[Action, ...]:
-    return (*map(_opening, panes), *_OTHERS)
+    return (*(_opening(pane) for pane in panes if pane.key), *_OTHERS)
 
 
 def _opening(pane: Pane) -> Action:
@@ -304,6 +299,7 @@ def _opening(pane: Pane) -> Action:
         "panes",
         view_moves.open_pane(pane.name),
         why_not=pane.why_unavailable,
+        hint=pane.title.lower() if pane.from_pane else "",
     )
 
 

@@ -15,7 +15,7 @@ from ccltui.parsers import numbers
 from ccltui.parsers.missing_ranks import MissingRanks, ranges_text
 from ccltui.parsers.units import format_duration
 from ccltui.tui.actions.action import GENERAL, Action, first_key
-from ccltui.tui.state.pane import Pane, pane_in_view, panes_with_tabs
+from ccltui.tui.state.pane import Pane, pane_in_view, pane_named, panes_with_tabs
 from ccltui.tui.state.pane_names import OVERVIEW
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
@@ -255,7 +255,7 @@ def _size(line: Sequence[Piece]) -> int:
 def _tabs(scene: Scene, panes: Sequence[Pane], titles: Sequence[str]) -> Line:
     line: Line = [(" ", Ink.TAB)]
     for pane, title in zip(panes, titles, strict=True):
-        name = f"{pane.key} {title}".rstrip()
+        name = f"{pane.key} {title}".strip()
         on = pane.name == scene.state.pane
         line.append((f"[{name}]", Ink.TAB_ON) if on else (f" {name} ", Ink.TAB))
     return line
@@ -329,7 +329,11 @@ def _actions(scene: Scene) -> tuple[Action, ...]:
 
 
 def _leads_away(action: Action, scene: Scene) -> bool:
-    """Return whether an action is about traces while the pane is not."""
+    """Return whether an action is about another pane, or about traces while the pane is not."""
+    if action.id.startswith("pane."):
+        return pane_named(action.id.removeprefix("pane.")).from_pane != scene.state.pane
+    if action.id == "rows.sort" and scene.state.pane == OVERVIEW:  # the rows of Metrics
+        return True
     if pane_in_view(scene).is_of_traces or action.id == "filter.rows":
         return False
     return action.group in ("stragglers", "filter") or action.id == "find.pick"

@@ -31,7 +31,7 @@ from ccltui.tui.moves import compare_ranks
 from ccltui.tui.moves.cursor import to_collective, to_time
 from ccltui.tui.moves.measured_area import window
 from ccltui.tui.moves.view_history import Mark, Return
-from ccltui.tui.state import metric_list
+from ccltui.tui.panes.list_pane import matching_columns, with_column
 from ccltui.tui.state.pane import pane_in_view
 from ccltui.tui.state.pane_states import TIMELINE_STATE
 from ccltui.tui.state.rank_lanes import COMMUNICATION, COPIES
@@ -280,8 +280,8 @@ VERSUS = Question(
 )
 COLUMNS = Question(
     "column to hide (-) or list again (+)   empty: all",
-    metric_list.toggled,
-    options=metric_list.matching,
+    with_column,
+    options=matching_columns,
 )
 EXPORT = Question("write what is listed to (.csv or .json)", export_to, suggestion)
 

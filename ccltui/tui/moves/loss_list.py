@@ -50,7 +50,7 @@ def show(scene: Scene, index: int) -> ViewState:
     found = findings(scene)
     index = min(index, len(found) - 1)
     own = OVERVIEW_STATE.of(scene.state)
-    own = replace(own, loss=index, shown=index, section=Section.FINDINGS, table_open=False)
+    own = replace(own, loss=index, shown=index, section=Section.FINDINGS)
     state = OVERVIEW_STATE.put(scene.state, own)
     place = found[index]["place"]
     if found[index]["class"] == "hang":

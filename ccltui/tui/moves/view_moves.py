@@ -10,7 +10,7 @@ from ccltui.tui.moves import drawer, row_moves
 from ccltui.tui.moves.cursor import in_view, show_communicator, to_collective, to_time
 from ccltui.tui.state.pane import Axis, pane_in_view, panes_with_tabs, shows_drawer
 from ccltui.tui.state.pane_names import ALIGNMENT, EVENTS
-from ccltui.tui.state.pane_states import OVERVIEW_STATE, with_event
+from ccltui.tui.state.pane_states import with_event
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Drawer, Shown, ViewState
 
@@ -19,10 +19,12 @@ _FLOOR_LIMITS_NS = (1_000, 10_000_000_000)
 
 
 def open_pane(name: str) -> Move:
-    """Return a move to a pane; the shared cursor is scrolled into view there."""
+    """Return a move to a pane, or back where it is in view; there the shared cursor is in view."""
 
     def move(scene: Scene) -> ViewState:
-        after = scene.with_state(replace(_with_closed_table(scene.state), pane=name))
+        here = pane_in_view(scene)
+        to = here.from_pane or name if here.name == name else name
+        after = scene.with_state(replace(scene.state, pane=to))
         inspects = after.state.drawer is not None and after.state.drawer.shown is Shown.EVENT
         if inspects and _has_event_cursor(scene) != _has_event_cursor(after):
             after = after.with_state(replace(after.state, drawer=None))
@@ -198,16 +200,11 @@ def floor(*, higher: bool) -> Move:
     return move
 
 
-def _with_closed_table(state: ViewState) -> ViewState:
-    own = OVERVIEW_STATE.of(state)
-    return OVERVIEW_STATE.put(state, replace(own, table_open=False)) if own.table_open else state
-
-
 def is_open(scene: Scene) -> bool:
     """Return whether :func:`back` closes anything."""
     state = scene.state
     opened = shows_drawer(scene) or state.area is not None or state.maximised
-    return opened or OVERVIEW_STATE.of(state).table_open or bool(state.search)
+    return opened or bool(pane_in_view(scene).from_pane) or bool(state.search)
 
 
 def back(scene: Scene) -> ViewState:
@@ -221,8 +218,8 @@ def back(scene: Scene) -> ViewState:
         return replace(state, drawer=Drawer() if focused else None)
     if state.area is not None:
         return replace(state, area=None)
-    if OVERVIEW_STATE.of(state).table_open:
-        return _with_closed_table(state)
+    if pane_in_view(scene).from_pane:
+        return open_pane(pane_in_view(scene).from_pane)(scene)
     return replace(state, search="")
 
 

@@ -6,6 +6,7 @@ time that the metric `findings` states. Frames are one above the other, some bes
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -17,9 +18,10 @@ from ccltui.draw.palette import KIND_INKS, Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.text import fit, fit_middle, wrap
 from ccltui.metrics.confidence import sure_text
+from ccltui.parsers import numbers
 from ccltui.parsers.numbers import counted, percent, time_text
 from ccltui.tui.moves.loss_list import at_first
-from ccltui.tui.panes.overview_page import MARK
+from ccltui.tui.moves.overview_rows import chosen_of, section_of
 from ccltui.tui.state.file_rows import FileRow, capture_rows
 from ccltui.tui.state.finding_rows import (
     NOT_A_CAUSE,
@@ -33,9 +35,11 @@ from ccltui.tui.state.finding_rows import (
     work_by_rank,
 )
 from ccltui.tui.state.job_findings import Span
-from ccltui.tui.state.notes import trust
+from ccltui.tui.state.notes import NoteRow, notes, trust
 from ccltui.tui.state.pane_states import Section
 from ccltui.tui.state.scene import Scene, rank_name
+
+MARK: Final = "▶"
 
 Draw = Callable[[Planes, int, int, int], object]
 """Draws a line at a row and a column, in so many cells."""
@@ -184,19 +188,25 @@ _KINDS: Final[Mapping[str, str]] = {
 """Kind of time that a finding is in; others are waiting."""
 
 
-def paint(
-    scene: Scene, height: int, width: int, chosen: Mapping[Section, int], below: str
-) -> Planes:
-    """Draw the screen.
+_NOTE_LINES: Final = 3
+_LOOKED_FOR: Final = (
+    "Looked, here and below, for traces of PyTorch (.json, also .gz), exports (.sqlite) and text "
+    "of nsys, runs, benchmarks and logs of NCCL."
+)
+_TO_BEGIN: Final = (
+    "Check the path. ccltui demo writes a job to look at, ccltui DIR --follow waits for files, and "
+    "docs/collect.md shows how to record a job."
+)
 
-    Args:
-        scene: the scene.
-        height: rows.
-        width: columns.
-        chosen: the selected row of the list with the cursor.
-        below: text of the line below the frames.
-    """
+
+def paint(scene: Scene, height: int, width: int) -> Planes:
+    """Draw the screen; before anything is known, why."""
     planes = Planes.blank(height, width, Ink.TEXT)
+    if not scene.findings.metrics and not findings(scene):
+        _put_waiting(planes, scene)
+        return planes
+    section = section_of(scene)
+    chosen = {section: chosen_of(scene, section)}
     room = height - 2  # without the lowest line of the frames, and the line below them
     fills = not rank_bars(scene) and not _step(scene, width - 3).height
     head = _headline(scene, width - 3, _Lines(4, 8, 4) if fills else _LINES[height >= _ROOMY])
@@ -207,8 +217,59 @@ def paint(
     used = head.height + max(sum(one.height for one in side) for side in (left, right))
     lower = [_timeline(scene, room - used - 1, width - 4)]
     end = put_regions(planes, [head, *left], right, lower, trust(scene).text)
-    planes.put(end, 1, fit(below, width - 2), Ink.DIM)
+    planes.put(end, 1, fit(_below(scene), width - 2), Ink.DIM)
     return planes
+
+
+def _put_waiting(planes: Planes, scene: Scene) -> None:
+    planes.put(1, 1, _waiting(scene), Ink.STRONG)
+    y = 3
+    for note in (*_found_instead(scene), *notes(scene)):
+        for line in wrap(note.text, planes.width - 2, most=_NOTE_LINES, indent="  "):
+            planes.put(y, 1, line, note.ink)
+            y += 1
+
+
+def _below(scene: Scene) -> str:
+    """Return what is one key away: all metrics, and the remarks."""
+    known = scene.findings.metrics
+    if not known:
+        return "5 lists the files"
+    results = scene.findings.results.values()
+    missing = sum(result.status == "unavailable" for result in results)
+    text = f"M: {counted(len(known), 'metric')}"
+    text += f", {missing} unavailable" if missing else ""
+    remarks = len(notes(scene))
+    return f"{text}; {counted(remarks, 'remark')}" if remarks else text
+
+
+def _waiting(scene: Scene) -> str:
+    if scene.session.phase == "failed":
+        return "Nothing can be shown."
+    ranks = scene.session.ranks_loaded + scene.session.ranks_partly
+    if ranks:
+        return f"Computing the first numbers of {counted(ranks, 'rank')}."
+    if scene.session.phase in ("ready", "stopped"):
+        return "No trace that can be shown."
+    return "Numbers appear as soon as the first rank is read."
+
+
+def _found_instead(scene: Scene) -> list[NoteRow]:
+    """Describe a directory without a usable trace: its files, and why none is one."""
+    job = scene.session.job
+    if job is None or scene.session.busy or job.ranks:
+        return []
+    files = job.discovery.files
+    kinds = Counter(found.kind.replace("_", " ") for found in files)
+    each = [f"{numbers.count(count)} {kind}" for kind, count in kinds.most_common()]
+    counts = ", ".join(each) or "no file"
+    lines = [NoteRow(_LOOKED_FOR, Ink.TEXT), NoteRow(f"Found {counts}.", Ink.TEXT)]
+    if not files:
+        lines.append(NoteRow(_TO_BEGIN, Ink.TEXT))
+    unread = [
+        NoteRow(f"{found.path}: {found.problem}", Ink.DIM) for found in files if found.problem
+    ]
+    return lines + unread
 
 
 def _two_columns(

@@ -18,9 +18,10 @@ from msgspec.structs import replace
 from ccltui.draw.palette import Ink
 from ccltui.draw.text import Align, fit, fit_middle, wrap
 from ccltui.parsers import numbers
+from ccltui.parsers.errors import GrammarError
 from ccltui.tui.moves.cursor import no_time
 from ccltui.tui.state.answers import FileQuery, Query
-from ccltui.tui.state.pane import Pane, Record
+from ccltui.tui.state.pane import Pane, Record, pane_in_view
 from ccltui.tui.state.pane_states import ListState, OwnState
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.sorting import AS_FOUND, Sorting, Value
@@ -53,6 +54,7 @@ class Column(Struct, Generic[R], frozen=True):
             without it cannot be sorted.
         form: prints a value that is known.
         text: prints a row in at most so many cells, in place of ``value`` and ``form``.
+        unknown: what is printed where the value is not known.
         sort_value: what rows are sorted by where that is not ``value``.
         key: name in exported rows, with the unit; "" leaves the column out of them.
         align: side at which the cells are aligned.
@@ -71,6 +73,7 @@ class Column(Struct, Generic[R], frozen=True):
     value: Callable[[R], Value] | None = None
     form: Callable[[Any], str] = str
     text: Callable[[R, int], str] | None = None
+    unknown: str = UNKNOWN
     sort_value: Callable[[R], Value] | None = None
     key: str = ""
     align: Align = "right"
@@ -101,7 +104,7 @@ class Column(Struct, Generic[R], frozen=True):
         if self.text is not None:
             return self.text(row, room)
         value = None if self.value is None else self.value(row)
-        return UNKNOWN if value is None else self.form(value)
+        return self.unknown if value is None else self.form(value)
 
 
 def name_column(
@@ -119,9 +122,21 @@ def name_column(
 
 
 def aligned(
-    columns: Sequence[Column[R]], titles: Sequence[str], rows: Sequence[R], width: int
+    columns: Sequence[Column[R]],
+    titles: Sequence[str],
+    rows: Sequence[R],
+    width: int,
+    across: Callable[[R], str | None] = lambda _: None,
 ) -> tuple[list[str], int]:
-    """Return titles and rows in at most so many cells, and the width of the table."""
+    """Return titles and rows in at most so many cells, and the width of the table.
+
+    Args:
+        columns: the columns.
+        titles: their headings.
+        rows: the rows.
+        width: cells of the pane.
+        across: returns the text that a row has in place of the cells after its first, else None.
+    """
     from ccltui.draw.table import Column as Cells
     from ccltui.draw.table import table
 
@@ -150,7 +165,13 @@ def aligned(
         for title, column, size in zip(titles, columns, sizes, strict=True)
     ]
     used = min(sum(sizes) + _GAP * (len(sizes) - 1), width - 1)
-    return table(shown, list(zip(*cells, strict=True)), width - 1), used
+    lines = table(shown, list(zip(*cells, strict=True)), width - 1)
+    for at, text in enumerate(map(across, rows), 1):
+        if text is not None:
+            name = cells[0][at - 1]
+            first = f"{fit(name, sizes[0])}{' ' * _GAP}" if name and text else name
+            lines[at] = fit(f"{first}{text}", width - 1).rstrip()
+    return lines, used
 
 
 class Page(Struct, Generic[R], frozen=True):
@@ -221,6 +242,14 @@ class ListPane(Pane, Generic[R]):
     def ink(self, row: R) -> Ink:
         """Return the style of a row that is not selected."""
         return Ink.TEXT
+
+    def row_name(self, row: R) -> str | int | None:
+        """Return what the cursor finds a row by in any order, None for its place."""
+        return None
+
+    def across(self, row: R) -> str | None:
+        """Return the text that a row has in place of the cells after its first, None for cells."""
+        return None
 
     def below_of(self, scene: Scene, row: R) -> Sequence[R]:
         """Return the rows that belong below another."""
@@ -317,8 +346,13 @@ class ListPane(Pane, Generic[R]):
         return len(self.rows(scene))
 
     def row(self, scene: Scene) -> int:
-        """Return the place of the cursor among the rows that there are."""
-        return max(min(self.own.of(scene.state).row, self.count(scene) - 1), 0)
+        """Return the place of the cursor: that of the row it was put on, else the same place."""
+        own, rows = self.own.of(scene.state), self.rows(scene)
+        if own.chosen is not None:
+            for place, row in enumerate(rows):
+                if self.row_name(row) == own.chosen:
+                    return place
+        return max(min(own.row, len(rows) - 1), 0)
 
     def chosen(self, scene: Scene) -> R | None:
         """Return the row under the cursor, None where none is listed."""
@@ -327,7 +361,7 @@ class ListPane(Pane, Generic[R]):
 
     def to_row(self, scene: Scene, row: int) -> ViewState:
         """Put the cursor on a row."""
-        return self.changed(scene, row=row)
+        return self.changed(scene, row=row, chosen=self.row_name(self.rows(scene)[row]))
 
     def changed(self, scene: Scene, **changes: Any) -> ViewState:
         """Return the view with other values of the state of the list."""
@@ -370,14 +404,18 @@ class ListPane(Pane, Generic[R]):
         return self.changed(scene, pattern=pattern, row=0)
 
     @property
+    def has_columns(self) -> bool:  # type: ignore[override]
+        """Whether columns can be left out."""
+        return len(self.columns) > 1
+
+    @property
     def is_sorted(self) -> bool:  # type: ignore[override]
         """Whether rows can be sorted by each of the columns."""
         return bool(self.columns)
 
     def sort_columns(self, scene: Scene) -> tuple[str, ...]:
         """Return the titles that rows are sorted by; "" is the order in which they are found."""
-        every = (*self.columns, *self.columns_of_b(scene))
-        titles = tuple(one.title for one in every if one.order is not None)
+        titles = tuple(one.title for one in self.every_column(scene) if one.order is not None)
         return titles if self.first_order.column else ("", *titles)
 
     def sorting(self, scene: Scene) -> Sorting:
@@ -419,17 +457,28 @@ class ListPane(Pane, Generic[R]):
 
     def columns_in(self, scene: Scene, width: int) -> Sequence[Column[R]]:
         """Return the columns that a pane of this width shows: that of the order is among them."""
-        order, of_b = self.sorting(scene).column, self.columns_of_b(scene)
+        own, of_b = self.own.of(scene.state), self.columns_of_b(scene)
         shown = [
             one
             for one in self.columns
-            if one.title == order or width >= (one.beside_from if of_b else one.from_width)
+            if one.title == own.sorting.column
+            or width >= (one.beside_from if of_b else one.from_width)
         ]
-        return [one for one in (*shown, *of_b) if not one.is_hidden]
+        left_out = own.hidden_columns
+        return [o for o in (*shown, *of_b) if not o.is_hidden and o.title not in left_out]
 
     def columns_of_b(self, scene: Scene) -> Sequence[Column[R]]:
         """Return the columns of the second path, none without one."""
         return () if scene.other is None else self.of_b
+
+    def every_column(self, scene: Scene) -> Sequence[Column[R]]:
+        """Return the columns at any width, and those of the second path where there is one."""
+        return (*self.columns, *self.columns_of_b(scene))
+
+    def hideable_columns(self, scene: Scene) -> tuple[str, ...]:
+        """Return the titles of the columns that can be left out: all but the first."""
+        every = self.every_column(scene)[1:]
+        return tuple(one.title for one in every if one.title and not one.is_hidden)
 
     def heading(self, scene: Scene, column: Column[R]) -> str:
         """Return the heading of a column; that of the first is what the rows are."""
@@ -441,7 +490,8 @@ class ListPane(Pane, Generic[R]):
     def lines(self, scene: Scene, rows: Sequence[R], width: int) -> tuple[list[str], int]:
         """Return heading and rows in at most so many cells, and the width of the table."""
         columns = self.columns_in(scene, width)
-        return aligned(columns, [self.heading(scene, one) for one in columns], rows, width)
+        titles = [self.heading(scene, one) for one in columns]
+        return aligned(columns, titles, rows, width, self.across)
 
     def paint(self, scene: Scene, height: int, width: int) -> Planes:
         """Draw the page that contains the selected row, and what belongs to it."""
@@ -483,11 +533,15 @@ class ListPane(Pane, Generic[R]):
         own, counted = self.own.of(scene.state), self.counted(scene)
         if own.pattern:
             pattern = fit(own.pattern, _MOST_PATTERN).rstrip()
-            counted = f"/{pattern}/ {numbers.count(self.count(scene))} of {counted}"
+            counted = f"/{pattern}/ {numbers.count(self.num_found(scene))} of {counted}"
         elif not self.counts:
             counted = ""
         order = "" if narrow else own.sorting.text  # the heading has its mark in any case
         return "  ".join(part for part in (counted, order) if part)
+
+    def num_found(self, scene: Scene) -> int:
+        """Return the number of rows that match the filter."""
+        return self.count(scene)
 
     def counted(self, scene: Scene) -> str:
         """Return the number of rows without a filter, and what they are."""
@@ -515,16 +569,14 @@ class ListPane(Pane, Generic[R]):
 
     def records(self, scene: Scene) -> Iterator[Record]:
         """Yield the columns with a key of every row."""
-        columns = [
-            (
-                self.kind(scene) if one is self.columns[0] and self.kind(scene) else one.key,
-                one.value,
-            )
-            for one in (*self.columns, *self.columns_of_b(scene))
+        kind, left_out = self.kind(scene), self.own.of(scene.state).hidden_columns
+        kept = [
+            (kind if kind and one is self.columns[0] else one.key, one.value)
+            for one in self.every_column(scene)
+            if one.title not in left_out
         ]
-        kept = [(key, value) for key, value in columns if key and value is not None]
         for row in self.exported(scene):
-            yield {key: value(row) for key, value in kept}
+            yield {key: value(row) for key, value in kept if key and value is not None}
 
 
 class FilePane(ListPane[R]):
@@ -544,3 +596,32 @@ class FilePane(ListPane[R]):
         from ccltui.tui.state.side_tables import records_of
 
         return records_of(self.rows(scene))
+
+
+def matching_columns(text: str, scene: Scene) -> list[str]:
+    """Return the columns whose titles begin with a text, each with a sign of what choosing does."""
+    pane = pane_in_view(scene)
+    assert isinstance(pane, ListPane)
+    left_out, text = pane.own.of(scene.state).hidden_columns, text.strip().lower()
+    names = [name for name in pane.hideable_columns(scene) if name.lower().startswith(text)]
+    return [f"{'+' if name in left_out else '-'}{name}" for name in names]
+
+
+def with_column(text: str, scene: Scene) -> ViewState:
+    """Leave out a column, or list it again; without a name list all.
+
+    Raises:
+        GrammarError: There is no such column.
+    """
+    pane = pane_in_view(scene)
+    assert isinstance(pane, ListPane)
+    text = text.strip().lstrip("+-").lower()
+    if not text:
+        return pane.changed(scene, hidden_columns=frozenset())
+    names = pane.hideable_columns(scene)
+    exact = [name for name in names if name.lower() == text]
+    found = exact or [name for name in names if name.lower().startswith(text)]
+    if not found:
+        raise GrammarError(f"no column {text!r}; there are {', '.join(names)}")
+    left_out = pane.own.of(scene.state).hidden_columns
+    return pane.changed(scene, hidden_columns=left_out ^ {found[0]})

@@ -87,7 +87,7 @@ class EventTable(Struct, frozen=True, dict=True):
         """Return the cursor's place: of the row chosen here, else the collective, else the time."""
         selection, chosen = scene.state.selection, EVENTS_STATE.of(scene.state).chosen
         time_ns = 0 if selection.time_ns is None else selection.time_ns
-        if chosen is not None and chosen < len(self.start_ns):
+        if isinstance(chosen, int) and chosen < len(self.start_ns):
             place = int(self._place[chosen])
             if place >= 0 and self.time_ns(chosen) == time_ns:
                 return place

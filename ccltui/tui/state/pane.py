@@ -43,6 +43,7 @@ class Pane(ABC):
     name: str
     """Identifier of the pane in the view, in ids of actions and widgets and in file names."""
     key: str
+    """Key that opens it from all panes, "" where only a row of another one leads here."""
     title: str
     short_title: str
     """Title for narrow screens."""
@@ -61,6 +62,8 @@ class Pane(ABC):
     """Whether its rows may come from ranks that are only partly read."""
     opens_without_traces: bool = False
     """Whether the explorer begins with this pane in a directory without traces."""
+    from_pane: str = ""
+    """Name of the pane that escape goes back to; such a pane has a tab only while it is in view."""
     names_communicator: bool = True
     """Whether its command line is limited to the communicator in view."""
 
@@ -146,6 +149,8 @@ class Pane(ABC):
 
     # Sorting
 
+    has_columns: bool = False
+    """Whether columns of its table can be left out."""
     is_sorted: bool = False
     """Whether rows can be sorted by each of the pane's columns."""
 
@@ -263,7 +268,7 @@ def register(pane: Pane) -> None:
         ValueError: Another pane has its name or its key.
     """
     for other in _REGISTERED.values():
-        if pane.name == other.name or pane.key == other.key:
+        if pane.name == other.name or (pane.key and pane.key == other.key):
             raise ValueError(f"pane {other.name} has the name or the key of {pane.name}")
     _REGISTERED[pane.name] = pane
 
@@ -293,7 +298,8 @@ def panes_with_tabs(scene: Scene) -> list[Pane]:
     return [
         pane
         for pane in all_panes()
-        if pane.name == scene.state.pane or pane.why_unavailable(scene) is None
+        if pane.name == scene.state.pane
+        or (not pane.from_pane and pane.why_unavailable(scene) is None)
     ]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 OVERVIEW: Final = "overview"
+METRICS: Final = "metrics"
+METRIC: Final = "metric"
 ALIGNMENT: Final = "alignment"
 TIMELINE: Final = "timeline"
 EVENTS: Final = "events"

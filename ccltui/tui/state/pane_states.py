@@ -49,11 +49,12 @@ class ListState(Struct, frozen=True):
 
     Attributes:
         row: place of the cursor.
-        chosen: number of the row of the cursor, where the list finds it again in any order.
+        chosen: name or number of the row of the cursor, where the list finds it in any order.
         pattern: filter of the rows, "" for none.
         sorting: order of the rows.
         kind: what rows are, where a list has several kinds; "" for the first.
         toggled: names of the rows that are folded or unfolded other than at first.
+        hidden_columns: titles of the columns that are left out.
     """
 
     row: int = 0
@@ -61,7 +62,8 @@ class ListState(Struct, frozen=True):
     sorting: Sorting = AS_FOUND
     kind: str = ""
     toggled: frozenset[str] = frozenset()
-    chosen: int | None = None
+    chosen: str | int | None = None
+    hidden_columns: frozenset[str] = frozenset()
 
 
 class AlignmentState(Struct, frozen=True):
@@ -118,25 +120,10 @@ class Section(Enum):
     FINDINGS = "findings"
     RANKS = "ranks"
     CAPTURES = "captures"
-    METRICS = "metrics"
-    NOTES = "notes"
-
-
-class MetricOrder(Enum):
-    """Order of the metrics: by group, or without groups by a column, the largest first."""
-
-    GROUP = "group"
-    NAME = "name"
-    VALUE = "value"
-    UNIT = "unit"
-    MIN = "min"
-    MAX = "max"
-    SPREAD = "spread"
-    DELTA = "B - A"
 
 
 class OverviewState(Struct, frozen=True):
-    """Selected rows, listed metrics, and whether one metric or remark covers the pane."""
+    """Selected row of each part, and the finding whose evidence was shown last."""
 
     section: Section = Section.FINDINGS
     capture: int = 0  # row of the selected capture
@@ -144,17 +131,6 @@ class OverviewState(Struct, frozen=True):
     shown: int | None = None  # the finding whose evidence was shown last
     shown_at: object = None  # the cursor at its place
     rank: int = 0  # row of the bars of ranks
-    item: str = ""  # selected row of the metrics: see metric_list
-    note: int = 0
-    first_row: int = 0  # first row of the open table
-    table_open: bool = False
-    folded: frozenset[str] = frozenset()  # categories whose metrics are not listed
-    lists_unavailable: bool = False
-    pattern: str = ""  # of the names of the metrics that are listed, "" for all
-    order: MetricOrder = MetricOrder.GROUP
-    reverse: bool = False
-    hidden: frozenset[str] = frozenset()  # names of metrics that the user hid
-    hidden_columns: frozenset[str] = frozenset()
 
 
 OVERVIEW_STATE: Final = OwnState(OVERVIEW, OverviewState())

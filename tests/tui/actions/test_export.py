@@ -31,8 +31,8 @@ from ccltui.tui.actions.export import (
 from ccltui.tui.engine.analysis import answer
 from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.panes.events import event_query
-from ccltui.tui.state.pane_names import EVENTS, OVERVIEW, TIMELINE
-from ccltui.tui.state.pane_states import OVERVIEW_STATE, Section
+from ccltui.tui.panes.metrics import METRICS as PANE
+from ccltui.tui.state.pane_names import EVENTS, METRIC, METRICS, OVERVIEW, TIMELINE
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Area, Drawer
 from ccltui.tui.state.wanted_queries import answered
@@ -40,8 +40,7 @@ from ccltui.tui.state.wanted_queries import answered
 
 def test_a_command_line_for_each_pane() -> None:
     options = ExplorerOptions()
-    listed = scene(pane=OVERVIEW)
-    listed = own_changed(listed, OVERVIEW_STATE, section=Section.METRICS, item="step_ms")
+    listed = own_changed(scene(pane=METRICS), PANE.own, chosen="step_ms")
 
     assert command_line(listed, options) == "ccltui /nowhere/run-0421 --metric step_ms"
     assert command_line(scene(), options) == (
@@ -91,10 +90,7 @@ def test_collectives_as_csv(tmp_path: Path) -> None:
 
 
 def test_a_metric_rank_by_rank_as_json(tmp_path: Path) -> None:
-    found = scene(pane=OVERVIEW)
-    found = own_changed(
-        found, OVERVIEW_STATE, section=Section.METRICS, item="step_ms", table_open=True
-    )
+    found = own_changed(scene(pane=METRIC), PANE.own, chosen="step_ms")
     target = tmp_path / "steps.json"
 
     write_rows(found, str(target))
@@ -111,7 +107,7 @@ def test_every_metric_with_its_unit_as_json(tmp_path: Path) -> None:
     write_rows(scene(pane=OVERVIEW), str(target))
 
     rows = {row["metric"]: row for row in json.loads(target.read_text())}
-    assert list(rows) == ["total_calls", "tokens", "step_ms", "straggler_lag", "findings"]
+    assert list(rows) == ["total_calls", "step_ms", "straggler_lag", "findings", "tokens"]
     step = rows["step_ms"]
     assert (step["label"], step["value"], step["unit"]) == ("step time", 18.82, "ms")
     assert (step["min"], step["min_rank"], step["max"], step["max_rank"]) == (

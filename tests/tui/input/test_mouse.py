@@ -13,10 +13,11 @@ from ccltui.draw.planes import Planes
 from ccltui.parsers.columns import Note
 from ccltui.tui.app import Explorer
 from ccltui.tui.input import mouse
-from ccltui.tui.moves import overview_rows
-from ccltui.tui.panes import alignment_picture, overview_picture, timeline_picture
-from ccltui.tui.state.pane_names import ALIGNMENT, OVERVIEW, RANKS, STEPS, TIMELINE
-from ccltui.tui.state.pane_states import EVENTS_STATE, OVERVIEW_STATE, Section
+from ccltui.tui.panes import alignment_picture, first_screen, timeline_picture
+from ccltui.tui.panes.metrics import METRICS as PANE
+from ccltui.tui.panes.metrics import REMARKS, UNAVAILABLE
+from ccltui.tui.state.pane_names import ALIGNMENT, METRICS, OVERVIEW, RANKS, STEPS, TIMELINE
+from ccltui.tui.state.pane_states import EVENTS_STATE
 from ccltui.tui.state.rank_labels import gutter
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Area, Drawer, Shown
@@ -122,7 +123,7 @@ def with_remarks(found: Scene) -> Scene:
 @pytest.mark.parametrize("width", [80, 120, 200])
 def test_a_click_in_overview_shows_evidence_or_selects_the_row_under_it(width: int) -> None:
     found = with_remarks(scene(pane=OVERVIEW))
-    planes = overview_picture.paint(found, 40, width)
+    planes = first_screen.paint(found, 40, width)
     rows = [(y, 3, row) for y, row in planes.listed.items()]
     rows += [(y, x + 3, row) for y, (x, row) in planes.beside.items()]
     panes = {row: mouse.clicked(found, planes, x, y).pane for y, x, row in rows}
@@ -131,16 +132,18 @@ def test_a_click_in_overview_shows_evidence_or_selects_the_row_under_it(width: i
     titles = [y for y in range(40) if y not in planes.listed and y not in planes.beside]
     assert all(mouse.clicked(found, planes, 3, y) == found.state for y in titles)
 
-    below = found.with_state(overview_rows.metrics(found))
-    planes = overview_picture.paint(below, 60, width)
-    sections = set()
-    for y in sorted(planes.listed):
-        state = mouse.clicked(below, planes, 3, y)
-        sections.add(OVERVIEW_STATE.of(state).section)
-        after = overview_picture.paint(below.with_state(state), 60, width)
-        first = min(at for at, row in after.listed.items() if row == planes.listed[y])
-        assert after.row_text(first)[0] == "▶", planes.row_text(y)
-    assert sections == {Section.METRICS, Section.NOTES}
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_a_click_in_metrics_selects_the_row_under_it(width: int) -> None:
+    found = with_remarks(scene(pane=METRICS))
+    planes = PANE.paint(found, 60, width)
+    groups = set()
+    for y, row in planes.listed.items():
+        state = mouse.clicked(found, planes, 3, y)
+        groups.add(PANE.rows(found)[row].group)
+        after = PANE.paint(found.with_state(state), 60, width)
+        assert after.row_text(y)[0] == "▶", planes.row_text(y)
+    assert groups >= {UNAVAILABLE, REMARKS, "#other"}
 
 
 def test_a_click_in_a_list_takes_the_focus_from_the_drawer() -> None:

@@ -9,9 +9,7 @@ from fakes import (
     answer_details,
     full_job,
     literal_metrics,
-    own_changed,
     scene,
-    trace,
 )
 from msgspec.structs import replace
 
@@ -19,7 +17,7 @@ from ccltui.metrics.findings.finding import Finding
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.columns import Note
 from ccltui.tui.moves import loss_list, overview_rows, row_moves
-from ccltui.tui.panes import overview_picture
+from ccltui.tui.panes import first_screen
 from ccltui.tui.panes.details import collective_drawer
 from ccltui.tui.state.notes import notes
 from ccltui.tui.state.pane_names import ALIGNMENT, OVERVIEW, RANKS, TIMELINE
@@ -37,7 +35,7 @@ def opened() -> Scene:
 
 
 def text(found: Scene, height: int = 20, width: int = 100) -> list[str]:
-    planes = overview_picture.paint(found, height, width)
+    planes = first_screen.paint(found, height, width)
     return [planes.row_text(y).rstrip() for y in range(planes.height)]
 
 
@@ -115,7 +113,7 @@ def test_a_finding_in_a_collective_that_is_not_in_view_is_a_moment() -> None:
     )
 
 
-def test_rows_lead_through_findings_ranks_metrics_and_remarks() -> None:
+def test_rows_lead_through_findings_and_ranks() -> None:
     found = opened()
     third = found.with_state(row_moves.down(2)(found))
     assert (own(third).section, own(third).loss) == (Section.FINDINGS, 2)
@@ -130,11 +128,7 @@ def test_rows_lead_through_findings_ranks_metrics_and_remarks() -> None:
     assert (overview_rows.open_row(others).pane, own(others).rank) == (RANKS, 1)
 
     last = found.with_state(row_moves.last_row(found))
-    assert (own(last).section, own(last).item) == (Section.METRICS, "#unavailable")
-    assert OVERVIEW_STATE.of(overview_rows.open_row(last)).lists_unavailable
-    back = last.with_state(overview_rows.metrics(last))
-    assert own(back).section is Section.FINDINGS
-    assert own(back.with_state(overview_rows.metrics(back))).section is Section.METRICS
+    assert (own(last).section, own(last).rank) == (Section.RANKS, 1)
 
 
 def test_a_click_on_a_finding_or_a_rank_shows_the_evidence() -> None:
@@ -142,7 +136,6 @@ def test_a_click_on_a_finding_or_a_rank_shows_the_evidence() -> None:
 
     assert overview_rows.clicked(found, 1).selection.rank == "2"
     assert overview_rows.clicked(found, 3).pane == TIMELINE
-    assert overview_rows.clicked(found, 6).pane == OVERVIEW  # a metric is selected
 
 
 def test_what_is_missing_is_said_instead() -> None:
@@ -158,52 +151,6 @@ def test_what_is_missing_is_said_instead() -> None:
     refused = literal_metrics()["tokens"].run(View(full_job(Plan())))
     absent = replace(found, findings=replace(found.findings, results={"findings": refused}))
     assert loss_list.why_no_evidence(absent) == "no workload card here"
-
-
-def test_of_fewer_remarks_another_is_chosen() -> None:
-    found = opened()
-    job = found.session.job
-    assert job is not None
-    noted = [trace(Plan(), rank, (Note("bad", f"of {'ab'[rank]}"),)) for rank in (0, 1)]
-    before = replace(job, ranks=(*noted, *job.ranks[2:]))
-    after = replace(job, ranks=(noted[0], *job.ranks[1:]))
-
-    both = replace(found, session=replace(found.session, job=before))
-    last = both.with_state(row_moves.last_row(both))
-    fewer = replace(last, session=replace(last.session, job=after))
-    none = replace(last, session=replace(last.session, job=job))
-
-    assert any(line.startswith("▶! r1: of b") for line in text(last, 40))
-    assert any(line.startswith("▶! r0: of a") for line in text(fewer, 40))
-    assert text(none)
-
-
-def test_remarks_open_with_what_can_be_done() -> None:
-    found = opened()
-    note = Note("truncated_trace", "the file ends at byte 77 \x1b[31m")
-    job = found.session.job
-    assert job is not None
-    ranks = (trace(Plan(), 0, (note,)), *job.ranks[1:])
-    found = replace(found, session=replace(found.session, job=replace(job, ranks=ranks)))
-
-    assert [one.text for one in notes(found)] == ["! r0: the file ends at byte 77 \x1b[31m"]
-    last = found.with_state(row_moves.last_row(found))
-    assert own(last).section is Section.NOTES
-    assert any(line.startswith("▶! r0: the file ends") for line in text(last, 40))
-    shown = text(last.with_state(overview_rows.open_row(last)))
-    assert shown[0] == " ! r0: the file ends at byte 77 ␛[31m"
-    assert "the process was killed" in " ".join(shown)
-
-
-def test_an_opened_metric_has_its_whole_definition() -> None:
-    found = opened()
-    found = own_changed(found, OVERVIEW_STATE, section=Section.METRICS, item="step_ms")
-    shown = text(found.with_state(overview_rows.open_row(found)))
-
-    assert shown[0] == " step time (step_ms): Literal step time for tests, mean over ranks."
-    assert shown[1] == " needs GPU kernels; --metric step_ms prints it"
-    assert shown[2] == " window: step"
-    assert shown[4] == " step time, by rank"
 
 
 def test_captures_are_listed_and_enter_opens_another() -> None:

@@ -6,12 +6,12 @@ import pytest
 from fakes import Plan, scene
 from msgspec.structs import replace
 
-from ccltui.tui.moves import chart_moves, cursor, overview_rows, row_moves, time_moves, view_moves
+from ccltui.tui.moves import chart_moves, cursor, row_moves, time_moves, view_moves
 from ccltui.tui.moves.view_moves import Move
 from ccltui.tui.panes.cursor_text import collective_text
 from ccltui.tui.state.communicator import worst_first
 from ccltui.tui.state.pane_names import ALIGNMENT, OVERVIEW, RANKS, TIMELINE
-from ccltui.tui.state.pane_states import OVERVIEW_STATE, TIMELINE_STATE, OverviewState, Section
+from ccltui.tui.state.pane_states import TIMELINE_STATE
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Order
 
@@ -151,16 +151,6 @@ def test_rows(pane: str) -> None:
     assert after(found, row_moves.down(2), row_moves.down(-1)).state.selection.rank == "1"
     assert after(found, row_moves.page_down(1)).state.selection.rank == "7"
     assert after(found, row_moves.last_row, row_moves.first_row).state.selection.rank == "0"
-
-
-def test_rows_of_a_metric_are_the_lines_of_its_tables() -> None:
-    found = scene(pane=OVERVIEW)
-    own = OverviewState(section=Section.METRICS, item="step_ms")
-
-    found = found.with_state(OVERVIEW_STATE.put(found.state, own))
-    opened = after(found, overview_rows.open_row, row_moves.down(3))
-    assert OVERVIEW_STATE.of(opened.state) == replace(own, table_open=True, first_row=3)
-    assert not OVERVIEW_STATE.of(view_moves.back(opened)).table_open
 
 
 @pytest.mark.parametrize("pane", [ALIGNMENT, TIMELINE])

@@ -20,7 +20,7 @@ from ccltui.tui.actions.action_list import by_id
 from ccltui.tui.engine.messages import Fact, FilesRead, JobOpened, LoadEnded
 from ccltui.tui.moves import cursor
 from ccltui.tui.options import ExplorerOptions
-from ccltui.tui.panes import overview_picture, runs
+from ccltui.tui.panes import first_screen, runs
 from ccltui.tui.panes.files import FILES as PANE
 from ccltui.tui.panes.files import file_rows
 from ccltui.tui.panes.runs import RunsQuery
@@ -254,7 +254,7 @@ def test_a_directory_without_a_file_says_so() -> None:
 
     assert PANE.paint(empty, 4, 60).row_text(1).strip() == "No file here."
     assert cursor.no_collectives(empty) == "no rank is loaded"
-    shown = overview_picture.paint(empty, 12, 80)
+    shown = first_screen.paint(empty, 12, 80)
     text = " ".join(shown.row_text(y).strip() for y in range(12))
     assert "No trace that can be shown." in text
     assert "Looked, here and below, for traces of PyTorch (.json, also .gz)" in text

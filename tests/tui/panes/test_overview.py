@@ -16,17 +16,15 @@ from ccltui.metrics.view.job_view import View, ViewOptions
 from ccltui.parsers.numbers import percent
 from ccltui.report import overview_text
 from ccltui.tui.engine.analysis import stages
-from ccltui.tui.moves import overview_rows, row_moves
-from ccltui.tui.panes import overview_picture
+from ccltui.tui.panes import first_screen
 from ccltui.tui.panes.first_screen import middle_of
-from ccltui.tui.panes.overview_page import Page
+from ccltui.tui.panes.metric_page import METRIC
+from ccltui.tui.panes.metrics import METRICS
 from ccltui.tui.reducer import adopt
 from ccltui.tui.state.finding_rows import findings, rank_bars
 from ccltui.tui.state.job_findings import Findings
-from ccltui.tui.state.metric_list import UNAVAILABLE, items
 from ccltui.tui.state.notes import trust
 from ccltui.tui.state.pane_names import OVERVIEW
-from ccltui.tui.state.pane_states import OVERVIEW_STATE, Section
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.side_tables import of_traces
 
@@ -48,7 +46,7 @@ def lines(planes: Planes) -> list[str]:
 
 
 def test_the_bar_of_the_step_is_the_partition(computed: Scene) -> None:
-    planes = overview_picture.paint(computed, 40, 120)
+    planes = first_screen.paint(computed, 40, 120)
     shares = computed.findings.results["findings"].details["shares"]
     x, width = 2, middle_of(120) - 3
     y = next(y for y in range(planes.height) if "█" * 20 in planes.row_text(y))
@@ -65,7 +63,7 @@ def test_the_bar_of_the_step_is_the_partition(computed: Scene) -> None:
 def test_the_first_screen_at_80x24_has_headline_bar_and_three_findings_whole(
     computed: Scene,
 ) -> None:
-    page = lines(overview_picture.paint(computed, 19, 80))
+    page = lines(first_screen.paint(computed, 19, 80))
     rows = findings(computed)
 
     text = " ".join(line.strip("│ ") for line in page)
@@ -91,7 +89,7 @@ def test_ranks_that_findings_name_come_first_and_alike_ones_in_one_row(computed:
     (slow, others) = rank_bars(found)
     assert (slow.labels, slow.number, slow.most) == (("5",), 1, 0.8)
     assert (others.labels, others.number) == (("0", "1", "2", "3", "4", "6", "7"), 0)
-    page = lines(overview_picture.paint(found, 40, 120))
+    page = lines(first_screen.paint(found, 40, 120))
     assert any("r5 " in line and "80 % ◀ 1" in line for line in page)
     assert any("… 7 alike" in line and "60 %" in line for line in page)
 
@@ -102,7 +100,7 @@ def test_ranks_that_findings_name_come_first_and_alike_ones_in_one_row(computed:
 @pytest.mark.parametrize("colour", [True, False])
 def test_kinds_of_time_differ_without_colour(colour: bool) -> None:
     found = replace(scene(pane=OVERVIEW), colour=colour)
-    planes = overview_picture.paint(found, 40, 120)
+    planes = first_screen.paint(found, 40, 120)
     y = next(y for y in range(40) if "█" * 20 in planes.row_text(y))
 
     shares = found.findings.results["findings"].details["shares"]
@@ -119,7 +117,7 @@ def test_without_times_findings_are_texts_and_there_is_no_bar() -> None:
     result = replace(found.findings.results["findings"], details=details, value=None)
     results = {"findings": replace(result, status="unavailable")}
     page = lines(
-        overview_picture.paint(
+        first_screen.paint(
             replace(found, findings=replace(found.findings, results=results, lanes={})), 30, 120
         )
     )
@@ -143,43 +141,17 @@ def test_columns_have_heads_only_where_a_finding_has_a_share(share: float | None
     results = {**found.findings.results, "findings": result}
     shown = replace(found, findings=replace(found.findings, results=results))
 
-    text = "\n".join(lines(overview_picture.paint(shown, 60, 98)))
+    text = "\n".join(lines(first_screen.paint(shown, 60, 98)))
 
     assert "What costs time (in all)" in text
     assert ("sure of cause" in text) == (share is not None)
 
 
-def test_groups_fold_and_unfold(computed: Scene) -> None:
-    found = own_changed(computed, OVERVIEW_STATE, section=Section.METRICS, item="iter_time")
-    whole = len(items(found))
-
-    folded = found.with_state(overview_rows.fold(found))
-    assert OVERVIEW_STATE.of(folded.state).item == "#time"
-    page = lines(overview_picture.paint(folded, 60, 120))
-    assert any(line.startswith("▶▸ time") for line in page)
-    assert len(items(folded)) < whole
-
-    again = folded.with_state(overview_rows.open_row(folded))  # enter on the heading
-    assert len(items(again)) == whole
-
-
-def test_what_is_unavailable_is_one_line_until_it_is_asked_for(computed: Scene) -> None:
-    listed = items(computed)
-    missing = [m for m in computed.findings.results.values() if m.status == "unavailable"]
-
-    assert (listed[-1].key, listed[-1].count) == (UNAVAILABLE, len(missing))
-    assert not {item.key for item in listed} & {result.metric for result in missing}
-
-    last = computed.with_state(row_moves.last_row(computed))
-    shown = last.with_state(overview_rows.open_row(last))
-    assert {result.metric for result in missing} <= {item.key for item in items(shown)}
-    assert any("absent: " in line for line in lines(overview_picture.paint(shown, 60, 120)))
-
-
 def test_a_value_lies_between_its_least_and_its_most(computed: Scene) -> None:
-    below = own_changed(computed, OVERVIEW_STATE, section=Section.METRICS)
-    page = lines(overview_picture.paint(below, 120, 140))
-    row = re.compile(r"^   .+?  ([\d.,]+)(?: !)?  \S+ +[^(\s]+  +([\d.,-]+) r\d  +([\d.,-]+) r\d")
+    page = lines(METRICS.paint(computed, 120, 140))
+    row = re.compile(
+        r"^[ ▶]  .+?  ([\d.,]+)(?: !)?  \S+ +[^(\s]+  +([\d.,-]+) r\d  +([\d.,-]+) r\d"
+    )
     found = [match for line in page if (match := row.match(line)) is not None]
 
     assert len(found) >= 4
@@ -189,9 +161,8 @@ def test_a_value_lies_between_its_least_and_its_most(computed: Scene) -> None:
 
 
 def test_enter_opens_the_tables_behind_a_number(computed: Scene) -> None:
-    found = own_changed(computed, OVERVIEW_STATE, section=Section.METRICS, item="dominant_kernel")
-    opened = found.with_state(overview_rows.open_row(found))
-    page = lines(overview_picture.paint(opened, 60, 120))
+    found = own_changed(computed, METRICS.own, chosen="dominant_kernel")
+    page = lines(METRIC.paint(found, 60, 120))
 
     kernels = computed.findings.results["dominant_kernel"].details["kernels"]
     assert any(line.startswith(" top kernel, kernels") for line in page)
@@ -206,7 +177,7 @@ def test_the_line_of_trust_counts_what_is_missing() -> None:
     found = replace(found, findings=replace(found.findings, results=results))
 
     assert trust(found).ink is Ink.WARNING
-    assert any("4 of 1024 ranks" in line for line in lines(overview_picture.paint(found, 19, 80)))
+    assert any("4 of 1024 ranks" in line for line in lines(first_screen.paint(found, 19, 80)))
 
 
 @pytest.mark.parametrize(
@@ -226,28 +197,3 @@ def test_the_line_of_trust_names_events_that_other_viewers_hide(count: int, text
 
     assert text in trust(found).text
     assert ("Perfetto" in trust(found).text) == bool(text)
-
-
-def test_a_page_that_goes_on_names_the_lines_below_and_cuts_no_text() -> None:
-    page = Page(20)
-    page.text("first", Ink.TEXT)
-    page.text("a text that takes more than one line", Ink.TEXT)
-    page.text("last", Ink.TEXT)
-    lines = len(page.lines)
-
-    def shown(height: int) -> list[str]:
-        planes = page.paint(height, 0)
-        return [planes.row_text(y).strip() for y in range(height)]
-
-    assert shown(lines)[-1] == "last"
-    assert shown(lines - 1) == ["first", *[""] * (lines - 3), f"↓ {lines - 1} more lines"]
-
-
-def test_a_text_longer_than_the_page_is_shown_as_far_as_it_fits() -> None:
-    page = Page(20)
-    page.text("a text that takes more than two lines of this page", Ink.TEXT)
-
-    planes = page.paint(2, 0)
-
-    assert planes.row_text(0).strip() == "a text that takes"
-    assert planes.row_text(1).strip() == f"↓ {len(page.lines) - 1} more lines"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +15,17 @@ from msgspec.structs import replace
 from ccltui.cli import run
 from ccltui.demo import Cut, Spec, Straggler, write_job
 from ccltui.demo.planted import Fault, JobSpec, write_planted
+from ccltui.draw.planes import Planes
 from ccltui.metrics.view.job_view import View, ViewOptions
 from ccltui.parsers import numbers
 from ccltui.parsers.job import open_job
 from ccltui.parsers.numbers import percent, time_text
 from ccltui.tui.engine.analysis import stages
-from ccltui.tui.moves import overview_rows
-from ccltui.tui.panes import overview_picture
+from ccltui.tui.panes import first_screen
+from ccltui.tui.panes.metrics import METRICS, with_unavailable
 from ccltui.tui.reducer import adopt
 from ccltui.tui.state.job_findings import Findings
-from ccltui.tui.state.metric_list import items
 from ccltui.tui.state.pane_names import OVERVIEW
-from ccltui.tui.state.pane_states import OVERVIEW_STATE
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
 from ccltui.tui.state.side_tables import of_traces
@@ -78,7 +77,7 @@ def shown(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         write_planted(folder / "job", spec)
     found = computed(folder / "job", folder / "cache")
     first = rows_of(found)
-    page = rows_of(found.with_state(overview_rows.metrics(found)))
+    page = rows_of(found, METRICS.paint)
     output = folder / "out.json"
     shared = ("--detail", "--cache-dir", str(folder / "cache"), "--output", str(output))
     run([str(folder / "job"), "--metric", "all", "--format", "json", *shared])
@@ -86,9 +85,11 @@ def shown(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return Shown(found, first, page, {one["metric"]: one for one in document["results"]})
 
 
-def rows_of(found: Scene) -> list[str]:
+def rows_of(
+    found: Scene, paint: Callable[[Scene, int, int], Planes] = first_screen.paint
+) -> list[str]:
     """Text of every row of the pane."""
-    planes = overview_picture.paint(found, HEIGHT, WIDTH)
+    planes = paint(found, HEIGHT, WIDTH)
     return [planes.row_text(y).rstrip() for y in range(HEIGHT)]
 
 
@@ -102,8 +103,7 @@ def computed(directory: Path, cache: Path) -> Scene:
     start = Findings(generation=session.generation)
     *_, findings = stages(View(job, ViewOptions()), session.filter, start, tuple(all_metrics()))
     scene = adopt(Scene(session, replace(ViewState(), pane=OVERVIEW)), findings)
-    own = replace(OVERVIEW_STATE.of(scene.state), lists_unavailable=True)
-    return scene.with_state(OVERVIEW_STATE.put(scene.state, own))
+    return scene.with_state(with_unavailable(scene))
 
 
 def all_metrics() -> Iterator[Any]:
@@ -113,7 +113,7 @@ def all_metrics() -> Iterator[Any]:
 
 def test_each_metric_has_the_value_that_is_printed(shown: Shown) -> None:
     first = shown.line(" metrics") + 1
-    listed = items(shown.scene)
+    listed = METRICS.rows(shown.scene)
     compared = 0
     for item, line in zip(listed, shown.page[first:], strict=False):
         if item.metric is None:
