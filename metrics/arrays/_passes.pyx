@@ -169,15 +169,27 @@ cdef class Order:
         return begun
 
 
+cdef extern from *:
+    """
+    #if defined(__GNUC__)
+    #define CCLTUI_PREFETCH(address) __builtin_prefetch(address)
+    #else
+    #define CCLTUI_PREFETCH(address) ((void)(address))
+    #endif
+    """
+    void CCLTUI_PREFETCH(const void* address) nogil
+
+
 def numbered(
     const int8_t[::1] kind,
+    const int32_t[::1] line,
     const int32_t[::1] operation,
     const int32_t[::1] which,
     const int32_t[::1] behind,
     const int32_t[::1] instance,
     int32_t instances,
 ):
-    """Return kind, operation, slot and behind of each event, and the instance of each slot.
+    """Return kind, line, operation, slot and behind of each event, and the instance of each slot.
 
     See ``step_replay._Events``; last comes the number of calls that were put off. ``behind`` and
     ``instance`` are by call, -1 for none.
@@ -187,16 +199,19 @@ def numbered(
     cdef bint alone
     size = len(kind)
     kinds_array = np.array(kind)
+    lines_array = np.array(line)
     operations_array = np.array(operation)
     slots_array, behinds_array = np.empty((2, size), np.int32)
     order_array = np.empty(instances + len(instance), np.int32)
     cdef int8_t[::1] kinds = kinds_array
+    cdef int32_t[::1] lines = lines_array
     cdef int32_t[::1] operations = operations_array
     cdef int32_t[::1] slot = slots_array
     cdef int32_t[::1] before = behinds_array
     cdef int32_t[::1] order = order_array
     cdef int32_t[::1] number = np.full(instances + len(instance) + 1, -1, np.int32)
     cdef int32_t[::1] ready = np.empty(len(instance) + 1, np.int32)
+    cdef int32_t[::1] posted = np.empty(len(instance) + 1, np.int32)  # line that put off a call
     with nogil:
         for place in range(kind.shape[0]):
             what, call = kind[place], which[place]
@@ -206,6 +221,7 @@ def numbered(
                 continue
             if what == PUT_OFF:
                 slot[place] = ready[call] = kept
+                posted[call] = line[place]
                 kept += 1
                 continue
             alone = what != END and instance[call] < 0
@@ -216,7 +232,7 @@ def numbered(
                 slots += 1
             slot[place] = number[used]
             if what == BEGIN:
-                operations[place] = ready[call]
+                operations[place], lines[place] = ready[call], posted[call]
             if (what == POST or what == BEGIN) and behind[call] >= 0:
                 used = instance[behind[call]]
                 before[place] = number[used if used >= 0 else instances + behind[call]]
@@ -226,6 +242,7 @@ def numbered(
                 kinds[place] = BEGIN_ALONE
     return (
         kinds_array,
+        lines_array,
         operations_array,
         slots_array,
         behinds_array,
@@ -245,21 +262,17 @@ def replay_lanes(
     const double[:, ::1] after,
     double[:, ::1] now,
     Py_ssize_t put_off,
-    const int64_t[::1] delay=None,
-    const int64_t[::1] gap=None,
 ):
     """Return the time of each mark, float64 [marks, lanes]: several replays in one pass.
 
     See ``step_replay.py``, which numbers the events: all calls of one ``slot`` end together.
     ``segments`` are one contiguous float64 array of operations for each of 1, 2 or 4 lanes,
     ``after`` is [slots, lanes], ``now`` [lines, lanes] the begin of each line, which is
-    overwritten. ``delay`` and ``gap`` are by call, the same in all lanes.
+    overwritten.
     """
     cdef Py_ssize_t lanes = len(segments), lane
     cdef const double[::1] values
     cdef const double* times[4]
-    cdef const int64_t* delays = NULL
-    cdef const int64_t* gaps = NULL
     for lane in range(lanes):
         values = segments[lane]
         times[lane] = &values[0]
@@ -274,16 +287,69 @@ def replay_lanes(
     events.count = kind.shape[0]
     events.kind, events.line, events.operation = &kind[0], &line[0], &operation[0]
     events.slot, events.behind, events.call = &slot[0], &behind[0], &call[0]
-    if delay is not None and delay.shape[0]:
-        delays, gaps = &delay[0], &gap[0]
     cdef const double* afters = &after[0, 0] if after.shape[0] else NULL
+    cdef _Hosts none
+    none.is_known = False
     with nogil:
         if lanes == 1:
-            _lanes(events, times, afters, &now[0, 0], &end[0, 0], &ready[0, 0], &ended[0, 0], delays, gaps, 1)
+            _lanes(events, times, none, afters, &now[0, 0], &end[0, 0], &ready[0, 0], &ended[0, 0], 1)
         elif lanes == 2:
-            _lanes(events, times, afters, &now[0, 0], &end[0, 0], &ready[0, 0], &ended[0, 0], delays, gaps, 2)
+            _lanes(events, times, none, afters, &now[0, 0], &end[0, 0], &ready[0, 0], &ended[0, 0], 2)
         else:
-            _lanes(events, times, afters, &now[0, 0], &end[0, 0], &ready[0, 0], &ended[0, 0], delays, gaps, 4)
+            _lanes(events, times, none, afters, &now[0, 0], &end[0, 0], &ready[0, 0], &ended[0, 0], 4)
+    return ended_array[:count]
+
+
+def replay_hosts(
+    const int8_t[::1] kind,
+    const int32_t[::1] line,
+    const int32_t[::1] operation,
+    const int32_t[::1] slot,
+    const int32_t[::1] behind,
+    const int32_t[::1] call,
+    own,
+    other,
+    const uint8_t[::1] is_other,
+    const double[::1] after,
+    double[::1] now,
+    Py_ssize_t put_off,
+):
+    """Return the time of each mark, float64, of one replay with the idle times of hosts.
+
+    ``own`` and ``other`` are segment and idle time of each operation, float64, and delay and gap of
+    each call, int64; the lines in ``is_other`` have the second. The rest is as in ``replay_lanes``.
+    """
+    cdef const double[::1] values
+    cdef const int64_t[::1] whole
+    cdef const double* times[1]
+    cdef _Hosts hosts
+    cdef _Events events
+    cdef Py_ssize_t side
+    count = int((np.asarray(kind) == MARK).sum())
+    ended_array = np.empty(count + 1)
+    cdef double[::1] ended = ended_array
+    cdef double[::1] end = np.full(len(after) + 1, -np.inf)
+    cdef double[::1] ready = np.empty(put_off + 1)
+    if not kind.shape[0]:
+        return ended_array[:count]
+    events.count = kind.shape[0]
+    events.kind, events.line, events.operation = &kind[0], &line[0], &operation[0]
+    events.slot, events.behind, events.call = &slot[0], &behind[0], &call[0]
+    hosts.is_known, hosts.is_other = True, &is_other[0]
+    for side, (segment, idle, delay, gap) in enumerate((own, other)):
+        values = segment
+        hosts.segment[side] = &values[0]
+        values = idle
+        hosts.idle[side] = &values[0]
+        hosts.delay[side] = hosts.gap[side] = NULL
+        if len(delay):
+            whole = delay
+            hosts.delay[side] = &whole[0]
+            whole = gap
+            hosts.gap[side] = &whole[0]
+    cdef const double* afters = &after[0] if after.shape[0] else NULL
+    with nogil:
+        _lanes(events, times, hosts, afters, &now[0], &end[0], &ready[0], &ended[0], 1)
     return ended_array[:count]
 
 
@@ -297,38 +363,68 @@ cdef struct _Events:
     const int32_t* call
 
 
+cdef struct _Hosts:
+    bint is_known
+    const uint8_t* is_other
+    const double* segment[2]
+    const double* idle[2]
+    const int64_t* delay[2]
+    const int64_t* gap[2]
+
+
+cdef enum:
+    # Times are by operation and by call, events in the order in which they happen: with a thousand
+    # lines each one is read from memory. It is asked for so many events ahead.
+    AHEAD = 24
+
+
 cdef inline void _lanes(
     _Events events,
     const double** segments,
+    _Hosts hosts,
     const double* after,
     double* now,
     double* end,
     double* ready,
     double* ended,
-    const int64_t* delay,
-    const int64_t* gap,
     const Py_ssize_t lanes,
 ) noexcept nogil:
-    """The loop of ``replay_lanes``; each caller gives a constant number of lanes."""
-    cdef Py_ssize_t place, lane
+    """The loop of both; each caller gives a constant number of lanes."""
+    cdef Py_ssize_t place, lane, next
     cdef int32_t what, at
     cdef double time
     cdef double late = 0
     cdef double apart = 0
+    cdef int side = 0
     cdef double* mine
     cdef double* ends
     cdef double* before
     cdef double* waiting
     for place in range(events.count):
         what = events.kind[place]
+        next = place + AHEAD
+        if next < events.count and events.line[next] >= 0:
+            at = events.operation[next]
+            if hosts.is_known:
+                side = hosts.is_other[events.line[next]]
+                CCLTUI_PREFETCH(hosts.segment[side] + at)
+                CCLTUI_PREFETCH(hosts.idle[side] + at)
+                if events.kind[next] != WAIT and events.kind[next] != MARK:
+                    CCLTUI_PREFETCH(hosts.delay[side] + events.call[next])
+                    CCLTUI_PREFETCH(hosts.gap[side] + events.call[next])
+            else:
+                for lane in range(lanes):
+                    CCLTUI_PREFETCH(segments[lane] + at)
         ends = end + events.slot[place] * lanes
         if what == END:
             for lane in range(lanes):
                 ends[lane] += after[events.slot[place] * lanes + lane]
             continue
-        if delay != NULL and what != WAIT and what != MARK:
-            late = delay[events.call[place]]
-            apart = gap[events.call[place]]
+        if hosts.is_known:
+            side = hosts.is_other[events.line[place]]
+            if what != WAIT and what != MARK:
+                late = hosts.delay[side][events.call[place]]
+                apart = hosts.gap[side][events.call[place]]
         if what == BEGIN or what == BEGIN_ALONE:
             waiting = ready + events.operation[place] * lanes
             before = end + events.behind[place] * lanes
@@ -338,8 +434,11 @@ cdef inline void _lanes(
         else:
             at = events.operation[place]
             mine = now + events.line[place] * lanes
-            for lane in range(lanes):
-                mine[lane] += segments[lane][at]
+            if hosts.is_known:
+                mine[0] += hosts.segment[side][at] + hosts.idle[side][at]
+            else:
+                for lane in range(lanes):
+                    mine[lane] += segments[lane][at]
             if what == WAIT:
                 for lane in range(lanes):
                     mine[lane] = max(mine[lane], ends[lane])

@@ -140,8 +140,8 @@ class Gains(Struct, frozen=True, dict=True):
         mine, usual = np.isin(job.worker, list(ranks)), idle.lines_beyond()
         as_others = usual | np.isin(job.table.rank, list(ranks))
         healed = np.where(mine, targets.stage, targets.worker)
-        before = job.segments(targets.worker) + idle.with_typical(usual).host_ns
-        after = job.segments(healed) + idle.with_typical(as_others).host_ns
+        before = job.segments(targets.worker) + idle.host_with_typical(usual)
+        after = job.segments(healed) + idle.host_with_typical(as_others)
         ends = self._ends((one, targets.transfer) for one in (before, after))
         drop = float((ends[0] - ends[1]).mean())
         return min(max(drop, 0.0), self.workers(ranks).gain * self.ladder.loss_ns)

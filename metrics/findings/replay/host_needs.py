@@ -11,10 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from ccltui.metrics.arrays.intervals import union
@@ -26,6 +25,7 @@ from ccltui.metrics.arrays.reductions import (
 )
 from ccltui.metrics.arrays.typical import lower_medians, slow_ones
 from ccltui.metrics.findings.replay.lines.job_lines import JobLines
+from ccltui.metrics.findings.replay.lines.step_replay import exchanged
 from ccltui.metrics.model.classify import any_name, distinct
 from ccltui.parsers.array_types import F64, I64, Bool
 
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
     from ccltui.parsers.columns import RankTrace
 
-
-_Kind = TypeVar("_Kind", bound=np.generic)
 
 STEADY: Final = 0.5
 """Share of the idle time beyond the typical that is there in every step where it is steady."""
@@ -140,16 +138,10 @@ class HostIdle(Struct, frozen=True, dict=True):
         found += np.bincount(table.line, idle.delay_ns, table.num_lines)
         return np.asarray(found + np.maximum(idle.begin_ns, 0))
 
-    def with_typical(self, lines: Bool) -> Idle:
-        """Return the idle time with that of some lines (a mask) as it is typical."""
-        own, typical, table = self.recorded, self.typical, self.job.table
-        first = self.job.operations.first
-        return Idle(
-            exchanged(own.host_ns, typical.host_ns, lines, first),
-            exchanged(own.delay_ns, typical.delay_ns, lines, table.first_call),
-            exchanged(own.gap_ns, typical.gap_ns, lines, table.first_call),
-            np.where(lines, typical.begin_ns, own.begin_ns),
-        )
+    def host_with_typical(self, lines: Bool) -> F64:
+        """Return the idle time before operations with that of some lines (a mask) as is typical."""
+        own, typical = self.recorded.host_ns, self.typical.host_ns
+        return exchanged(own, typical, lines, self.job.operations.first)
 
     @cached_property
     def beyond_ns(self) -> F64:
@@ -195,25 +187,6 @@ expected to wait for their launches: passes differ by that much in how many laun
 LEAST_SAVED: Final = 0.005
 """Share of a step below which nothing is saved: passes vary by chance as much."""
 _NEVER: Final = np.iinfo(np.int64).min
-
-
-def exchanged(
-    own: npt.NDArray[_Kind], other: npt.NDArray[_Kind], lines: Bool, first: I64
-) -> npt.NDArray[_Kind]:
-    """Return the values of lines in a mask from ``other``, and those of all others from ``own``.
-
-    Args:
-        own: values of operations or calls, those of a line one after another.
-        other: likewise.
-        lines: mask of the lines.
-        first: place of the first of each line, and the number of all.
-    """
-    found = own.copy()
-    # runs of lines in the mask: whole slices are copied many times faster than a mask is looked up
-    edges = np.flatnonzero(np.diff(lines, prepend=False, append=False))
-    for begin, stop in first[edges].reshape(-1, 2).tolist():
-        found[begin:stop] = other[begin:stop]
-    return found
 
 
 def host_needs(view: View, job: JobLines) -> F64:

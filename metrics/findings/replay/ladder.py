@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -25,9 +26,9 @@ from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.arrays.typical import lower_medians
 from ccltui.metrics.findings.replay.host_needs import HostIdle, Idle, host_needs
 from ccltui.metrics.findings.replay.lines.job_lines import JobLines, job_lines
-from ccltui.metrics.findings.replay.lines.step_replay import Run
+from ccltui.metrics.findings.replay.lines.step_replay import Run, Times
 from ccltui.metrics.findings.replay.unit_targets import Targets
-from ccltui.parsers.array_types import F64, I64
+from ccltui.parsers.array_types import F64, I64, Bool
 from ccltui.parsers.numbers import percent
 
 if TYPE_CHECKING:
@@ -129,8 +130,11 @@ class Ladder(Struct, frozen=True, dict=True):
         """Step times of each rung, [7, steps]."""
         replay = self.job.replay
         usual = self.targets.transfer
-        runs = [(self.compute(rung), usual) for rung in range(5)]
-        found = replay.many([*runs, (self.compute(4), self.recorded_transfer)])
+        runs = chain(
+            ((self.compute(rung), usual) for rung in range(5)),
+            [(self.compute(4), self.recorded_transfer)],
+        )
+        found = replay.many(runs)
         return np.vstack([found, self.job.measured_ns])
 
     @cached_property
@@ -146,13 +150,21 @@ class Ladder(Struct, frozen=True, dict=True):
     @cached_property
     def _recorded_lines(self) -> F64:
         """End of each line of the same replay."""
-        recorded = self._run(self.compute(4), self.recorded_transfer, self.idle.recorded)
-        return self.job.replay.line_ends(recorded)
+        return self.job.replay.line_ends(self._run(self._recorded_times, None))
+
+    @cached_property
+    def _recorded_times(self) -> Times:
+        return self._times(self.compute(4), self.idle.recorded)
 
     @staticmethod
-    def _run(compute_ns: F64, transfer_ns: F64, idle: Idle) -> Run:
-        calls = idle.delay_ns, idle.gap_ns
-        return Run(compute_ns + idle.host_ns, transfer_ns, idle.begin_ns, calls)
+    def _times(compute_ns: F64, idle: Idle) -> Times:
+        return Times(compute_ns, idle.host_ns, idle.delay_ns, idle.gap_ns)
+
+    def _run(self, other: Times, lines: Bool | None) -> Run:
+        """A replay with other times of the lines in a mask, None: of all; all else as recorded."""
+        mask = np.ones(self.job.table.num_lines, np.bool_) if lines is None else lines
+        begin = self.idle.recorded.begin_ns
+        return Run(self._recorded_times, other, mask, self.recorded_transfer, begin)
 
     def ends(
         self,
@@ -160,10 +172,12 @@ class Ladder(Struct, frozen=True, dict=True):
         transfer_ns: F64 | None = None,
         idle: Idle | None = None,
         need_ns: F64 | None = None,
+        lines: Bool | None = None,
     ) -> F64:
         """Return the steps with other times of segments, transfers and hosts; None: as recorded.
 
-        No step takes less than hosts need to launch it, ``need_ns``; None: all hosts.
+        Segments and hosts are those of the lines in the mask ``lines`` alone, None: of all. No step
+        takes less than hosts need to launch it, ``need_ns``; None: all hosts.
 
         Every rank begins a step where it ended the one before: one that is no longer slower than
         others begins earlier too. Begins follow from the ends of the same replay, which is repeated
@@ -171,18 +185,21 @@ class Ladder(Struct, frozen=True, dict=True):
         """
         compute = self.compute(4) if compute_ns is None else compute_ns
         idle = self.idle.recorded if idle is None else idle
-        transfer = self.recorded_transfer if transfer_ns is None else transfer_ns
-        run = self._run(compute, transfer, idle)
-        found, begin = self.job.replay.line_ends(run), idle.begin_ns
+        run = self._run(self._times(compute, idle), lines)
+        first = np.where(run.is_other, idle.begin_ns, run.begin_ns)
+        run = run._replace(begin_ns=first)
+        if transfer_ns is not None:
+            run = run._replace(transfer_ns=transfer_ns)
+        found = self.job.replay.line_ends(run)
         for _ in range(ROUNDS - 1 if len(self._following) else 0):
             moved = self._after_last(found) - self._after_last(self._recorded_lines)
-            later = idle.begin_ns.copy()
+            later = first.copy()
             later[self._following] += moved[self._following - 1]
-            apart = float(np.abs(later - begin).max())
+            apart = float(np.abs(later - run.begin_ns).max())
             if apart <= SETTLED * float(self.rungs[6].mean()):
                 break
-            begin = later
-            found = self.job.replay.line_ends(run._replace(begin_ns=begin))
+            run = run._replace(begin_ns=later)
+            found = self.job.replay.line_ends(run)
         return np.maximum(self._steps(found), self.host_need_ns if need_ns is None else need_ns)
 
     @cached_property
@@ -224,8 +241,16 @@ class Ladder(Struct, frozen=True, dict=True):
 
     def without_idle(self, ranks: Sequence[int] | None = None, need_ns: F64 | float = 0.0) -> F64:
         """Return the steps where ranks (indices; None: all) idle no longer than is typical."""
-        idle = self.idle.with_typical(self.idle.lines_beyond(ranks))
-        return self.ends(idle=idle, need_ns=np.asarray(need_ns))
+        lines = self.idle.lines_beyond(ranks)
+        key = lines.tobytes()
+        if key not in self._replays:  # who idles, and what mending that saves, are two questions
+            none = np.asarray(0.0)
+            self._replays[key] = self.ends(idle=self.idle.typical, need_ns=none, lines=lines)
+        return np.maximum(self._replays[key], need_ns)
+
+    @cached_property
+    def _replays(self) -> dict[bytes, F64]:
+        return {}
 
     @cached_property
     def common_host_ns(self) -> float:

@@ -17,7 +17,7 @@ from msgspec import Struct
 from ccltui.metrics.arrays.reductions import distinct_values, joint_inverse, median_along
 from ccltui.metrics.arrays.statistics import milliseconds
 from ccltui.metrics.arrays.typical import lower_medians, typical_of_groups
-from ccltui.metrics.findings.replay.host_needs import MAX_LAUNCHING, exchanged, hosts_bind
+from ccltui.metrics.findings.replay.host_needs import MAX_LAUNCHING, hosts_bind
 from ccltui.metrics.findings.replay.job_facts import JobFacts, job_facts, lost_reasons, lost_records
 from ccltui.metrics.findings.replay.ladder import (
     MAX_UNKNOWN_TRANSFERS,
@@ -95,10 +95,8 @@ class Savings(Struct, frozen=True, dict=True):
         return {}
 
     def _replayed(self, lines: Bool, transfer_ns: F64 | None) -> F64:
-        idle, compute = self.ladder.idle, self.ladder.compute(4)
-        first = self.ladder.job.operations.first
-        mended = exchanged(compute, self._typical_segments, lines, first)
-        return self.ladder.ends(mended, transfer_ns, idle.with_typical(lines))
+        typical, idle = self._typical_segments, self.ladder.idle.typical
+        return self.ladder.ends(typical, transfer_ns, idle, lines=lines)
 
     @cached_property
     def even(self) -> F64:
@@ -182,7 +180,7 @@ class Savings(Struct, frozen=True, dict=True):
         makes no difference.
         """
         free = self.lines_of(ranks)[self.ladder.idle.line]
-        idle = self.ladder.idle.with_typical(self.lines_of())
+        idle = self.ladder.idle.typical
         held = np.where(free, 0.0, self._typical_segments)
         return self._apart(self.even, self.ladder.ends(held, None, idle))
 

@@ -15,15 +15,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 from msgspec import Struct
 
 from ccltui.metrics.arrays.compiled import available
 from ccltui.metrics.arrays.reductions import stable_order
 from ccltui.metrics.findings.replay.lines.line_operations import MARK, POST, WAIT, Operations
-from ccltui.parsers.array_types import F64, I8, I32, I64
+from ccltui.parsers.array_types import F64, I8, I32, I64, Bool
 
 if TYPE_CHECKING:
     from ccltui.metrics.findings.replay.lines.call_table import CallTable
@@ -292,8 +293,9 @@ class _Events(Struct, frozen=True):
     """The schedule as compiled code reads it: arrays by event, and ``order`` by slot.
 
     ``slot`` is that of the call, of PUT_OFF the place where its time is kept until BEGIN, which has
-    this place as its ``operation``. ``behind`` is the slot of the call before it, -1 for none.
-    ``order`` has the instance of each slot, of a call in none the number of instances + its own.
+    this place as its ``operation``, and its line as ``line``. ``behind`` is the slot of the call
+    before it, -1 for none. ``order`` has the instance of each slot, of a call in none the number of
+    instances + its own.
     """
 
     kind: I8
@@ -306,20 +308,60 @@ class _Events(Struct, frozen=True):
     num_put_off: int
 
 
-class Run(NamedTuple):
-    """What one replay takes.
+class Times(NamedTuple):
+    """What lines take, with the idle time for hosts.
 
     Attributes:
         segment_ns: time before each operation.
-        transfer_ns: transfer time of each instance.
-        begin_ns: begin of each line, 0 where None.
-        calls: delay and gap of each call, int64 ns, none where None.
+        idle_ns: idle time before each operation.
+        delay_ns: delay of each call from its post, int64.
+        gap_ns: gap of each call behind the one before it, int64.
     """
 
     segment_ns: F64
+    idle_ns: F64
+    delay_ns: I64
+    gap_ns: I64
+
+
+class Run(NamedTuple):
+    """What a replay with the idle time for hosts takes.
+
+    Attributes:
+        own: times of most lines.
+        other: times of the lines in the mask.
+        is_other: that mask.
+        transfer_ns: transfer time of each instance.
+        begin_ns: begin of each line.
+    """
+
+    own: Times
+    other: Times
+    is_other: Bool
     transfer_ns: I64 | F64
-    begin_ns: F64 | None = None
-    calls: tuple[I64, I64] | None = None
+    begin_ns: F64
+
+
+_Kind = TypeVar("_Kind", bound=np.generic)
+
+
+def exchanged(
+    own: npt.NDArray[_Kind], other: npt.NDArray[_Kind], lines: Bool, first: I64
+) -> npt.NDArray[_Kind]:
+    """Return the values of lines in a mask from ``other``, and those of all others from ``own``.
+
+    Args:
+        own: values of operations or calls, those of a line one after another.
+        other: likewise.
+        lines: mask of the lines.
+        first: place of the first of each line, and the number of all.
+    """
+    found = own.copy()
+    # runs of lines in the mask: whole slices are copied many times faster than a mask is looked up
+    edges = np.flatnonzero(np.diff(lines, prepend=False, append=False))
+    for begin, stop in first[edges].reshape(-1, 2).tolist():
+        found[begin:stop] = other[begin:stop]
+    return found
 
 
 class StepReplay:
@@ -333,7 +375,8 @@ class StepReplay:
     """
 
     def __init__(self, table: CallTable, operations: Operations) -> None:
-        self._step, self._line = table.step, table.line
+        self._step, self._first_call = table.step, table.first_call
+        self._first = operations.first
         self._num_steps = len(table.step_ids)
         self._own = table.dur_ns
         self._num_instances = len(table.transfer_ns)
@@ -356,50 +399,70 @@ class StepReplay:
     def many(self, runs: Iterable[tuple[F64, I64 | F64]]) -> F64:
         """Return the ends of the steps of several replays, float64 ns from 0, [runs, steps].
 
+        No line idles for its host.
+
         Args:
-            runs: time of each operation and of each instance, see `Run`; few are held at a time.
+            runs: time of each operation, and transfer time of each instance; few are held at a
+                time.
         """
         found = [np.empty((0, self._num_steps))]
         left = iter(runs)
-        while chunk := [Run(*one) for one in islice(left, LANES)]:
+        while chunk := list(islice(left, LANES)):
             ends = np.zeros((len(chunk), self._num_steps))
-            for row, lines in zip(ends, self._lines(chunk), strict=True):
-                np.maximum.at(row, self._step, lines)
+            lines = self._in_lanes(chunk) if available() else [self._alone(*one) for one in chunk]
+            for row, one in zip(ends, lines, strict=False):
+                np.maximum.at(row, self._step, one)
             found.append(ends)
         return np.concatenate(found)
+
+    def ends(self, segment_ns: F64, transfer_ns: I64 | F64) -> F64:
+        """Return the end of each step on its last line, float64 ns from 0; see `many`."""
+        found: F64 = self.many([(segment_ns, transfer_ns)])[0]
+        return found
+
+    def line_ends(self, run: Run) -> F64:
+        """Return the end of each line, float64 ns from 0, with the idle time for hosts."""
+        return self._with_hosts(run) if available() else self._with_hosts_alone(run)
 
     @cached_property
     def _events(self) -> _Events:
         from ccltui.metrics.arrays import _passes  # noqa: PLC0415
 
         schedule = self._schedule
-        kind, operation, slot, behind, order, put_off = _passes.numbered(
+        kind, line, operation, slot, behind, order, put_off = _passes.numbered(
             schedule.kind,
+            schedule.line,
             schedule.operation,
             schedule.which,
             schedule.program.behind,
             schedule.program.instance,
             len(schedule.program.size),
         )
-        return _Events(kind, schedule.line, operation, slot, behind, schedule.which, order, put_off)
+        return _Events(kind, line, operation, slot, behind, schedule.which, order, put_off)
 
-    def _in_lanes(self, runs: Sequence[Run]) -> F64:
+    @cached_property
+    def _after_alone(self) -> tuple[Bool, F64]:
+        """Mask of the slots of collectives, and of the others how long their call takes."""
+        order = self._events.order
+        linked = order < self._num_instances
+        found = np.zeros(len(order))
+        found[~linked] = self._own[order[~linked] - self._num_instances]
+        return linked, found
+
+    def _after(self, transfer_ns: I64 | F64) -> F64:
+        """How long the calls of each slot take, float64."""
+        linked, alone = self._after_alone
+        found = alone.copy()
+        found[linked] = np.rint(transfer_ns).take(self._events.order[linked])
+        return found
+
+    def _in_lanes(self, runs: Sequence[tuple[F64, I64 | F64]]) -> F64:
         """Return the end of each line in each lane, [lanes, lines], from one pass."""
         from ccltui.metrics.arrays import _passes  # noqa: PLC0415
 
         events = self._events
         lanes = len(runs) if len(runs) < 3 else LANES
-        after = np.empty((len(events.order), lanes))
-        whole = np.concatenate((np.empty(self._num_instances), self._own))
-        now = np.zeros((len(self._step), lanes))
-        for lane, one in enumerate(runs):
-            whole[: self._num_instances] = np.rint(one.transfer_ns)
-            after[:, lane] = whole.take(events.order)
-            if one.begin_ns is not None:
-                now[:, lane] = one.begin_ns
-        after[:, len(runs) :] = 0
         filled = [*runs, *[runs[0]] * (lanes - len(runs))]
-        segments = [np.ascontiguousarray(one.segment_ns, np.float64) for one in filled]
         marks: F64 = _passes.replay_lanes(
             events.kind,
             events.line,
@@ -407,41 +470,60 @@ class StepReplay:
             events.slot,
             events.behind,
             events.call,
-            segments,
-            after,
-            now,
+            [np.ascontiguousarray(one, np.float64) for one, _ in filled],
+            np.stack([self._after(one) for _, one in filled], axis=1),
+            np.zeros((len(self._step), lanes)),
             events.num_put_off,
-            *(runs[0].calls or ()),
         )
         return np.asarray(marks[self._last_mark].T)
 
-    def ends(self, segment_ns: F64, transfer_ns: I64 | F64) -> F64:
-        """Return the end of each step on its last line, float64 ns from 0; see `Run`."""
-        found: F64 = self.many([(segment_ns, transfer_ns)])[0]
-        return found
+    def _with_hosts(self, run: Run) -> F64:
+        """Return the end of each line of one replay with the idle time for hosts."""
+        from ccltui.metrics.arrays import _passes  # noqa: PLC0415
 
-    def line_ends(self, run: Run) -> F64:
-        """Return the end of each line, float64 ns from 0."""
-        return self._lines([run])[0]
+        events = self._events
+        marks: F64 = _passes.replay_hosts(
+            events.kind,
+            events.line,
+            events.operation,
+            events.slot,
+            events.behind,
+            events.call,
+            run.own,
+            run.other,
+            run.is_other.view(np.uint8),
+            self._after(run.transfer_ns),
+            np.array(run.begin_ns, np.float64),
+            events.num_put_off,
+        )
+        return np.asarray(marks[self._last_mark])
 
-    def _lines(self, runs: Sequence[Run]) -> list[F64]:
-        """Return the end of each line of each of at most `LANES` replays.
+    def _with_hosts_alone(self, run: Run) -> F64:
+        """Return the same without compiled code."""
+        own, other = run.own, run.other
+        segment, idle = (
+            exchanged(mine, theirs, run.is_other, self._first)
+            for mine, theirs in ((own.segment_ns, other.segment_ns), (own.idle_ns, other.idle_ns))
+        )
+        delay, gap = (
+            exchanged(mine, theirs, run.is_other, self._first_call)
+            for mine, theirs in ((own.delay_ns, other.delay_ns), (own.gap_ns, other.gap_ns))
+        )
+        return self._alone(segment + idle, run.transfer_ns, run.begin_ns, (delay, gap))
 
-        Delays of calls are the same in all of them: replays with their own take as long together.
-        """
-        if not available():
-            return [self._alone(one) for one in runs]
-        return list(self._in_lanes(runs)[: len(runs)])
-
-    def _alone(self, run: Run) -> F64:
+    def _alone(
+        self,
+        segment_ns: F64,
+        transfer_ns: I64 | F64,
+        begin_ns: F64 | None = None,
+        calls: tuple[I64, I64] | None = None,
+    ) -> F64:
         """Return the end of each line of one replay without compiled code."""
         after = self._own.copy()
-        whole = np.rint(run.transfer_ns).astype(np.int64)
+        whole = np.rint(transfer_ns).astype(np.int64)
         after[self._linked] = whole.take(self._instance[self._linked])
-        none = np.zeros(len(self._line), np.int64)
-        begin = np.zeros(len(self._step))
-        if run.begin_ns is not None:
-            begin[:] = run.begin_ns
-        advance = np.append(run.segment_ns, 0.0).take(self._schedule.operation)
-        marks = replay_marks(self._schedule, begin, advance, after, run.calls or (none, none))
+        none = np.zeros(len(self._own), np.int64)
+        begin = np.zeros(len(self._step)) if begin_ns is None else begin_ns
+        advance = np.append(segment_ns, 0.0).take(self._schedule.operation)
+        marks = replay_marks(self._schedule, begin, advance, after, calls or (none, none))
         return np.asarray(marks[self._last_mark])
