@@ -36,4 +36,4 @@ export LD_PRELOAD
 "$python" tests/fuzz/run_fuzz.py kineto xla nsys_sqlite sqlite_pages inspector pftrace --engine random --seed 1 \
     --inputs "$inputs"
 "$python" -m pytest -q -p no:cacheprovider tests/parsers/kineto tests/parsers/nsys/test_nsys_btree.py \
-    tests/parsers/nsys/test_nsys_hostile.py tests/metrics/arrays
+    tests/parsers/nsys/test_nsys_damage.py tests/metrics/arrays

@@ -110,7 +110,7 @@ ELSEWHERE: Mapping[str, str] = {
     "run_nccl_calls": "test_runs::test_calls_per_backward_and_not_calls",
     "run_step_time": "test_runs::test_percentiles_of_six_samples_have_a_warning",
     "run_throughput": "test_runs::test_throughput_of_the_run_asked_for",
-    "step_variability": "test_step_variability::test_spread_and_slowest_step",
+    "step_variability": "test_iter_time::test_spread_and_slowest_step",
     "straggler_cause": "test_cause_search::test_the_metric_adds_up",
     "token_to_expert_assignment": "test_token_to_expert_assignment::test_a_gate_log",
     "tpot": "test_serving_latency::test_time_per_token_and_gaps",

@@ -1,4 +1,4 @@
-"""The difference of sequences: literal cases, and the definition."""
+"""Sequences compared, and rows found by their id."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ccltui.metrics.arrays.reductions import first_rows
 from ccltui.metrics.arrays.sequence_diff import TooDifferentError, difference
 
 
@@ -76,3 +77,19 @@ def test_edits_of_a_sequence_are_found(items: list[int], seed: int) -> None:
     assert len(found) == len(kept)  # only deletions: everything kept is matched
     blocks = difflib.SequenceMatcher(None, items, kept, autojunk=False).get_matching_blocks()
     assert len(found) >= sum(block.size for block in blocks)
+
+
+@pytest.mark.parametrize("scale", [1, 10**12])
+def test_the_first_of_several_rows_with_an_id(scale: int) -> None:
+    keys = np.array([-1, 4, 2, 4, 9], np.int64)
+    keys[keys > 0] *= scale
+    wanted = np.array([4, 9, 3, 2], np.int64) * scale
+
+    assert first_rows(keys, wanted).tolist() == [1, 4, -1, 2]
+
+
+def test_without_ids_nothing_is_found() -> None:
+    wanted = np.array([1, 2], np.int64)
+
+    assert first_rows(np.empty(0, np.int64), wanted).tolist() == [-1, -1]
+    assert first_rows(np.array([-1, -1], np.int64), wanted).tolist() == [-1, -1]

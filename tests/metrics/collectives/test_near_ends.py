@@ -1,16 +1,24 @@
-"""The compiled inference of communicators finds what its slow definition finds."""
+"""Streams compared by the ends of their calls."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 from calls_by_hand import Call, member
+from factories import Coll, allreduce, job, rank_trace, world
+from msgspec.structs import replace
 
 from ccltui.metrics.arrays.compiled import has_near_ends
+from ccltui.metrics.collectives.clocks import clock_estimate
+from ccltui.metrics.collectives.clocks.clock_estimate import Observation, solve, standard_errors
 from ccltui.metrics.collectives.implied import implied_groups, stream_evidence
 from ccltui.metrics.collectives.implied.implied_groups import Implied
+from ccltui.metrics.collectives.implied.stream_clocks import RankClock, stream_clocks
+from ccltui.metrics.collectives.implied.stream_evidence import queues_of
 from ccltui.metrics.collectives.matching.match import MatchInput
+from ccltui.metrics.view.job_view import View
 from ccltui.parsers.array_types import I64
+from ccltui.parsers.columns import RankTrace
 
 KINDS = ("AllReduce", "AllGather", "SendRecv")
 Drawn = tuple[list[MatchInput], dict[str, I64]]
@@ -108,3 +116,208 @@ def test_votes_of_times_that_are_far_apart_stay_inside_the_bins(far: int) -> Non
     )
 
     assert all(abs(ahead) <= 2.0 * far for _, ahead in found)
+
+
+OFFSET_US = 500.0
+
+
+def rank(number: int, ends_us: list[float]) -> RankTrace:
+    gpu = [
+        allreduce(end - 50, 50, Coll("allreduce", 8, 8, group_size=2, seq=k))
+        for k, end in enumerate(ends_us)
+    ]
+    return rank_trace(
+        number, gpu=gpu, groups=[world(2)], shift_us=OFFSET_US * number, host=f"n{number}"
+    )
+
+
+def clocks(scatter_us: list[float]) -> View:
+    common = [1_000.0 * (k + 1) for k in range(len(scatter_us))]
+    late = [end + more for end, more in zip(common, scatter_us, strict=True)]
+    return View(job(rank(0, common), rank(1, late)))
+
+
+def test_one_end_has_no_error_bar() -> None:
+    view = clocks([3.0])
+    assert view.clocks.clocks["1"].residual_p95_ns is None
+    assert view.clocks.error_bar_ns is None
+
+
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_the_bar_of_few_ends_covers_the_next_end(count: int) -> None:
+    """A bar of 95 % covers the next of normally distributed ends in about 95 % of the cases."""
+    draw = np.random.default_rng(count)
+    covered = []
+    for _ in range(200):
+        scatter = draw.normal(0, 20, count + 1)
+        view = clocks(scatter[:count].tolist())
+        clock = view.clocks.clocks["1"]
+        assert clock.residual_p95_ns is not None
+        error_us = abs(clock.offset_ns / 1000 - OFFSET_US - scatter[count])
+        covered.append(error_us <= 2 * clock.residual_p95_ns / 1000)
+    assert np.mean(covered) > 0.85
+
+
+def test_five_ends_keep_their_residual() -> None:
+    view = clocks([0.0, 4.0, -4.0, 2.0, -2.0])
+    clock = view.clocks.clocks["1"]
+    assert clock.residual_p95_ns == 2_000  # half of the difference of two ranks
+    assert view.clocks.error_bar_ns == view.clocks.residual_p95_ns
+
+
+STEPS, LAYERS = 6, 8
+LATER_US = 1_777.0  # by how much the second stage does what the first one did
+
+
+def clocks_of(inputs: list[MatchInput], streams: dict[str, I64]) -> dict[int, RankClock]:
+    return stream_clocks(inputs, queues_of(inputs, streams))
+
+
+def pipeline(shift_us: float) -> tuple[list[MatchInput], dict[str, I64]]:
+    """Two stages of two ranks on two hosts: the second does the same, a little later.
+
+    Its tensor-parallel calls are those of the first stage ``LATER_US`` before. Only the transfers
+    between the stages, and a collective of all ranks at the end of a step, are common to both.
+    """
+    rng = np.random.default_rng(11)
+    inputs, streams = [], {}
+    rows: dict[int, list[tuple[int, Call]]] = {rank: [] for rank in range(4)}
+
+    def call(rank: int, stream: int, start: float, end: float, kind: str = "AllReduce") -> None:
+        own = end + float(rng.uniform(0, 4))
+        rows[rank].append((stream, Call(start, own, kind, group=-1)))
+
+    for step in range(STEPS):
+        begin = 9_000.0 * step + float(rng.uniform(0, 700))
+        layers = begin + np.cumsum(rng.uniform(150, 260, LAYERS))
+        for rank in range(4):
+            late = LATER_US if rank > 1 else 0.0
+            for when in layers.tolist():
+                call(rank, 20, when + late - 60 - float(rng.uniform(0, 3)), when + late)
+        sent = float(layers[-1]) + 40
+        for rank in range(2):
+            call(rank, 40, sent - 20, sent, "SendRecv")
+            call(rank + 2, 44, begin, sent, "SendRecv")  # posted at once, and waits
+        last = float(layers[-1]) + LATER_US + 500
+        for rank in range(4):
+            call(rank, 32, last - (30 if rank > 1 else LATER_US + 300), last)
+    for rank in range(4):
+        mine = sorted(rows[rank], key=lambda row: row[1].start_us)
+        shift = shift_us if rank > 1 else 0.0
+        host = "ab"[rank // 2]
+        inputs.append(member(rank, [one for _, one in mine], shift_us=shift, host=host))
+        streams[str(rank)] = np.array([stream for stream, _ in mine], np.int64)
+    return inputs, streams
+
+
+def test_a_stage_that_resembles_another_does_not_give_its_clock() -> None:
+    clocks = clocks_of(*pipeline(1e6))
+
+    assert [clock.of for clock in clocks.values()] == [0, 0, 0, 0]
+    assert abs(clocks[2].ahead.offset_ns / 1e3 - 1e6) < 5
+    assert clocks[3] == clocks[2]
+
+
+def test_ranks_of_unknown_hosts_are_linked_one_by_one() -> None:
+    inputs, streams = pipeline(-3e5)
+    inputs = [MatchInput(one.label, one.rank, "", one.calls) for one in inputs]
+
+    clocks = clocks_of(inputs, streams)
+
+    assert [clock.of for clock in clocks.values()] == [0, 0, 0, 0]
+    assert abs(clocks[1].ahead.offset_ns / 1e3) < 5
+    assert abs(clocks[2].ahead.offset_ns / 1e3 + 3e5) < 5
+    assert abs(clocks[3].ahead.offset_ns / 1e3 + 3e5) < 5
+
+
+def test_hosts_that_all_wait_for_a_late_one_are_linked_to_its_clock() -> None:
+    # ranks of the last host do everything 3.1 ms later, until all meet at the end of a step
+    rng = np.random.default_rng(5)
+    inputs, streams = [], {}
+    begin = 9_000.0 * np.arange(STEPS)[:, np.newaxis]
+    layers = begin + np.cumsum(rng.uniform(150, 260, (STEPS, LAYERS)), axis=1)
+    for rank in range(10):
+        late = 3_114.0 if rank >= 8 else 0.0
+        rows = []
+        for step in range(STEPS):
+            for when in layers[step].tolist():
+                end = when + late + float(rng.uniform(0, 4))
+                rows.append((20, Call(when + late - 60 - float(rng.uniform(0, 3)), end)))
+            for nth in (1, 2):
+                start = float(layers[step, -1]) + late + 90 * nth + float(rng.uniform(0, 3))
+                end = float(layers[step, -1]) + 3_114 + 90 * nth + 60 + float(rng.uniform(0, 4))
+                rows.append((31 + nth, Call(start, end)))
+        shift = 2e5 * (rank // 2)
+        calls = [replace(call, group=-1) for _, call in rows]
+        inputs.append(member(rank, calls, shift_us=shift, host="abcde"[rank // 2]))
+        order = np.argsort([call.start_us for call in calls], kind="stable")
+        streams[str(rank)] = np.array([stream for stream, _ in rows], np.int64)[order]
+
+    clocks = clocks_of(inputs, streams)
+
+    for rank in range(10):
+        assert clocks[rank].of == 0
+        assert abs(clocks[rank].ahead.offset_ns / 1e3 - 2e5 * (rank // 2)) < 5
+
+
+def observed(groups: list[I64], seed: int) -> list[Observation]:
+    rng = np.random.default_rng(seed)
+    return [
+        Observation(one, rng.normal(size=len(one)) * 1e6, float(rng.uniform(0.5, 30)))
+        for one in groups
+    ]
+
+
+def grid(count: int, tp: int) -> list[I64]:
+    """Groups of neighbours and of those of one place in them; the second half is not linked."""
+    rows = np.arange(count).reshape(2, -1, tp)
+    across = [half[:, column] for half in rows for column in range(tp)]
+    return [*(row for half in rows for row in half), *across]
+
+
+def at_random(count: int, seed: int) -> list[I64]:
+    """Groups of any sizes, one of a single rank; some ranks are in none."""
+    rng = np.random.default_rng(seed)
+    sizes = [1, *rng.integers(2, 40, count // 8).tolist()]
+    return [np.sort(rng.choice(count - 9, size, replace=False)).astype(np.int64) for size in sizes]
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [[np.arange(64)], grid(128, 8), at_random(96, 1), at_random(96, 2)],
+    ids=["world", "two grids", "random", "random too"],
+)
+def test_both_equations_have_one_solution(
+    groups: list[I64], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = 1 + max(int(one.max()) for one in groups)
+    seen = observed(groups, 7)
+    assert 2 * len(seen) <= count
+    monkeypatch.setattr(clock_estimate, "LARGE", count + 1)
+    by_ranks = solve(seen, count), standard_errors(seen, count)
+    monkeypatch.setattr(clock_estimate, "LARGE", count)
+    by_groups = solve(seen, count), standard_errors(seen, count)
+
+    assert np.abs(by_groups[0] - by_ranks[0]).max() < 1e-3  # ns
+    assert by_groups[1] == pytest.approx(by_ranks[1], rel=1e-9, abs=1e-12)
+    assert (by_groups[0] != 0).any()
+
+
+def test_ranks_without_a_group_have_the_value_0(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock_estimate, "LARGE", 1)
+    seen = observed([np.array([2])], 1)
+
+    assert solve(seen, 4).tolist() == standard_errors(seen, 4).tolist() == [0.0] * 4
+
+
+def test_many_ranks_need_no_matrix_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("a matrix of all ranks")
+
+    monkeypatch.setattr(clock_estimate, "_normal_equations", refuse)
+    count = 16_384
+    groups = [np.arange(count), *np.arange(count).reshape(-1, 512)]
+    truth = np.random.default_rng(3).normal(size=count) * 1e6
+    seen = [Observation(one, truth[one] - truth[one].mean(), 1.0) for one in groups]
+
+    assert solve(seen, count) == pytest.approx(truth - truth[0], abs=1e-3)

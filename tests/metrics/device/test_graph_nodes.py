@@ -1,4 +1,4 @@
-"""Nodes of graphs over replays and ranks: durations, the slow one, and when none is named."""
+"""Device work by node of a graph, by repetition, by guessed step."""
 
 from __future__ import annotations
 
@@ -9,11 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from factories import allreduce, job, kernel, rank_trace, step
 from msgspec.structs import replace
 
 import ccltui
 from ccltui.api import Job
 from ccltui.demo.serving_job import ServingJob, write_serving_job
+from ccltui.metrics.device.repetition import Block, NoBlockError, block_of
+from ccltui.metrics.registry import metrics
+from ccltui.metrics.view.job_view import View, ViewOptions
+from ccltui.parsers.columns import RankTrace
+from ccltui.parsers.window import Window
 
 SLOW = ServingJob(replicas=1, ranks=4, slow_rank=(0, 2), slow_layer=1)
 
@@ -170,3 +176,125 @@ def test_odd_ids_are_no_nodes_and_end_nothing(tmp_path: Path, value: object) -> 
 
     assert job.metric("graph_nodes").status in ("ok", "partial", "unavailable")
     assert job.metric("findings").status == "ok"
+
+
+def layers(rank: int, scale: int = 1, *, before: str = "") -> RankTrace:
+    """Three layers of norm, gemm, gemm on stream 7, each 100 us apart; the third has no gemm.
+
+    ``before`` gives the rank another name first, so that its name ids differ.
+    """
+    gpu = [kernel(before, 0, 1, 9)] if before else []
+    for i in range(2):
+        at = 10 + 100 * i
+        gpu += [
+            kernel("norm", at, 5 * scale),
+            kernel("gemm", at + 10, (20 + i) * scale),
+            kernel("gemm", at + 50, 30 * scale),
+            kernel("other", at + 20, 1, 8),  # on another stream
+        ]
+    gpu += [kernel("norm", 210, 5), kernel("gemm", 220, 7), kernel("norm", 250, 6)]
+    return rank_trace(rank, gpu=gpu)
+
+
+def of(row: int, *ranks: RankTrace, **options: object) -> Block:
+    return block_of(View(job(*ranks), ViewOptions(**options)), "0", row)  # type: ignore[arg-type]
+
+
+def test_positions_over_repetitions_and_ranks() -> None:
+    found = of(0, layers(0), layers(1, 2, before="aaa"))
+
+    assert [one.name for one in found.positions] == ["norm", "gemm", "gemm"]
+    assert (found.repetitions, found.others, found.by_rank) == (4, 2, {"0": 2, "1": 2})
+    assert (found.stream, found.period_ns) == ("7", 100_000)
+    norm, first, _ = found.positions
+    assert (norm.count, norm.median_ns, norm.least_ns, norm.most_ns) == (4, 7_500, 5_000, 10_000)
+    assert (first.p5_ns, first.p95_ns, first.spread_ns) == (20_000, 42_000, 22_000)
+    assert norm.gap_ns == 2_500  # median of 5, 5, 0 and 0 us
+
+
+def test_a_window_limits_the_repetitions_not_the_block() -> None:
+    found = of(0, layers(0), window=Window(100_000, None))
+
+    assert (found.repetitions, found.others) == (1, 1)
+    assert found.positions[1].median_ns == 21_000
+
+
+def test_a_kernel_that_follows_itself_is_a_block_of_one() -> None:
+    found = of(1, layers(0))
+
+    assert [one.name for one in found.positions] == ["gemm"]
+    assert found.repetitions == 2
+
+
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [(9, "norm does not occur again"), (3, "other does not occur again")],
+)
+def test_the_last_occurrence_of_a_kernel_begins_no_block(row: int, why: str) -> None:
+    trace = (
+        layers(0)
+        if row == 9
+        else rank_trace(0, gpu=[*[kernel("a", i, 1) for i in range(3)], kernel("other", 9, 1)])
+    )
+    row = len(trace.group("gpu")) - 1
+    with pytest.raises(NoBlockError, match=why):
+        of(row, trace)
+
+
+def test_no_measured_block_is_an_error() -> None:
+    trace = layers(0)
+    marked = rank_trace(
+        0, gpu=[kernel("a", 0, 1), kernel("a", 5, 1)], annotations=[step(1, 100, 10)]
+    )
+    with pytest.raises(NoBlockError, match="begins in the measured time"):
+        of(0, marked)
+    assert of(0, trace).repetitions == 2
+
+
+TEXT = (
+    "2 of 4 device events of rank 0 have no launch record, and it is not clear which step "
+    "launched them: each counts in the most likely step, if any"
+)
+
+
+def view_of_short_markers(options: ViewOptions | None = None) -> View:
+    """The host needs 20 us for a step, the device 60, and no launch is recorded."""
+    trace = rank_trace(
+        annotations=[step(n, 100 * n, 20) for n in (1, 2)],
+        gpu=[
+            event
+            for n in (1, 2)
+            for event in (kernel("gemm", 100 * n + 5, 25), allreduce(100 * n + 40, 25))
+        ],
+    )
+    return View(job(trace), options)
+
+
+@pytest.mark.parametrize(
+    "name", ["comm_comp_overlap", "temporal_breakdown", "gpu_busy", "kernels", "memory_transfer"]
+)
+def test_times_of_the_device_are_partial_with_the_number(name: str) -> None:
+    result = metrics()[name].run(view_of_short_markers())
+
+    assert result.status == "partial"
+    assert [(r.code, r.message) for r in result.reasons] == [("uncorrelated_work", TEXT)]
+
+
+def test_guessed_work_counts_in_the_step_before_it() -> None:
+    found = metrics()["comm_comp_overlap"].run(view_of_short_markers()).details
+
+    assert (found["num_comm_kernels"], found["num_comp_kernels"]) == (2, 2)
+    assert found["window_ms"] == pytest.approx(0.16)  # 105 to 205, and 205 to 265
+
+
+def test_counts_of_all_calls_need_no_step() -> None:
+    assert metrics()["coll_call_num"].run(view_of_short_markers()).status == "ok"
+    one_step = view_of_short_markers(ViewOptions(steps=(2, 2)))
+    found = metrics()["coll_call_num"].run(one_step)
+    assert (found.status, found.reason, found.value) == ("partial", "uncorrelated_work", 1)
+
+
+def test_the_whole_trace_needs_no_step() -> None:
+    whole = view_of_short_markers(ViewOptions(span="trace"))
+
+    assert metrics()["comm_comp_overlap"].run(whole).status == "ok"

@@ -1,18 +1,21 @@
-"""ttft and tpot: latencies of requests from result files, never averages of averages."""
+"""Latencies of serving, from results and from traces."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from factories import card, job
+from factories import Event, card, job, rank_trace, step
 from worked import measure, worked_example
 
 from ccltui.metrics.registry import find
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View, ViewOptions
+from ccltui.metrics.workload.token_rate import TracedTokens, traced_tokens
+from ccltui.parsers.columns import ProcessGroup, RankTrace
 from ccltui.parsers.job import start_job
 
 SUMMARY = {"backend": "vllm", "completed": 5, "mean_ttft_ms": 12.0, "median_ttft_ms": 11.0}
@@ -131,3 +134,177 @@ def test_requests_in_any_order(tmp_path: Path) -> None:
         one = run(write(tmp_path, a=SAMPLES), name).details
         other = run(write(tmp_path, a=turned), name).details
         assert one == other
+
+
+VOCABULARY = (32000, 64)
+
+
+def look_up(start_us: float, *indices: int, table: Sequence[int] = VOCABULARY) -> Event:
+    shapes = json.dumps([list(table), list(indices), [], [], []])
+    return Event("aten::embedding", start_us, 2, 1, shapes=shapes)
+
+
+def rank(number: int, *ops: Event, size: int = 4, groups: Sequence[ProcessGroup] = ()) -> RankTrace:
+    """Two steps of 100 us, with the same operators in both."""
+    return rank_trace(
+        number,
+        annotations=[step(3, 0, 100), step(4, 100, 100)],
+        cpu_ops=[*ops, *(shifted(op) for op in ops)] or [Event("aten::relu", 1, 1, 1)],
+        groups=groups,
+        world_size=size,
+    )
+
+
+def shifted(op: Event) -> Event:
+    return Event(op.name, op.start_us + 100, op.dur_us, op.track, shapes=op.shapes)
+
+
+def view(*ranks: RankTrace, overrides: Mapping[str, object] | None = None, **fields: Any) -> View:
+    stated = {
+        "batch_size": 2,
+        "batch_size_scope": "local",
+        "seq_len": 2048,
+        "dp_replicate": 1,
+        "dp_shard": 4,
+        "tp": 1,
+        "pp": 1,
+        "cp": 1,
+    }
+    options = ViewOptions(overrides=overrides or {})
+    return View(job(*ranks, card=card(**{**stated, **fields})), options)
+
+
+def throughput(made: View) -> Result:
+    return find("throughput_tokens").run(made)
+
+
+def four(*ops: Event) -> list[RankTrace]:
+    return [rank(number, *ops) for number in range(4)]
+
+
+def test_traces_that_agree_change_nothing() -> None:
+    result = throughput(view(*four(look_up(5, 2, 2048))))
+
+    assert (result.status, result.details["tokens_per_step"]) == ("ok", 2 * 2048 * 4)
+    assert result.details["provenance"]["seq_len"] == "card"
+
+
+def test_another_length_that_ran_is_taken_and_named() -> None:
+    result = throughput(view(*four(look_up(5, 2, 64))))
+
+    assert (result.status, result.reason) == ("partial", "card_conflict")
+    assert result.details["tokens_per_step"] == 2 * 64 * 4
+    assert (result.details["batch_size"], result.details["seq_len"]) == (8, 64)
+    assert result.value == pytest.approx(2 * 64 * 4 / 100e-6)
+    assert result.details["provenance"]["seq_len"] == "trace"
+    assert result.reasons[0].message == (
+        "8 sequences of 2,048 are stated, the traces look up 128 tokens a step on a "
+        "data-parallel rank (1 of 2 x 64), 512 on all 4: these are taken"
+    )
+
+
+def test_micro_batches_add_up() -> None:
+    split = throughput(view(*four(look_up(5, 1, 2048), look_up(50, 1, 2048))))
+    more = throughput(view(*four(*(look_up(5 + 10 * n, 2, 2048) for n in range(4)))))
+
+    assert (split.status, split.details["tokens_per_step"]) == ("ok", 2 * 2048 * 4)
+    assert (more.status, more.details["batch_size"]) == ("partial", 4 * 2 * 4)
+
+
+@pytest.mark.parametrize("length", [1024, 2048])
+def test_context_parallel_ranks_share_a_sequence(length: int) -> None:
+    """A framework may divide sequences before or after they are looked up."""
+    found = throughput(view(*four(look_up(5, 2, length)), dp_shard=2, cp=2))
+
+    assert (found.status, found.details["tokens_per_step"]) == ("ok", 2 * 2048 * 2)
+
+
+def test_tensor_parallel_ranks_repeat_and_later_stages_look_nothing_up() -> None:
+    ranks = [rank(n, look_up(5, 2, 64)) for n in range(2)] + [rank(n) for n in (2, 3)]
+
+    found = throughput(view(*ranks, dp_shard=1, tp=2, pp=2))
+
+    assert (found.status, found.details["tokens_per_step"]) == ("partial", 2 * 64)
+
+
+def test_what_the_user_states_is_kept() -> None:
+    found = throughput(view(*four(look_up(5, 2, 64)), overrides={"seq_len": "2048"}))
+
+    assert (found.status, found.details["seq_len"]) == ("ok", 2048)
+
+
+def test_positions_and_token_types_are_no_further_tokens() -> None:
+    of_positions = look_up(10, 2048, table=(100_000, 64))
+    of_types = look_up(20, 2, 2048, table=(2, 64))
+
+    found = traced_tokens(view(*four(look_up(5, 2, 2048), of_positions, of_types)))
+
+    assert found == TracedTokens(4096, (2, 2048), 1, ("0", "1", "2", "3"))
+
+
+@pytest.mark.parametrize(
+    "ops",
+    [
+        (),
+        (look_up(5, 2, 64), look_up(10, 2, 32)),  # sequences of several lengths
+        (look_up(5, 2, 3, 4),),
+        (Event("aten::embedding", 5, 1, 1, shapes='[[3, "x"], [2, 2]]'),),
+        (Event("aten::embedding", 5, 1, 1, shapes="[[3, 4], [2, "),),
+        (Event("aten::embedding", 5, 1, 1, shapes="7"),),
+        (Event("aten::embedding", 5, 1, 1),),
+        (look_up(5, 0, 64),),
+    ],
+)
+def test_what_is_absent_or_ambiguous_tells_nothing(ops: tuple[Event, ...]) -> None:
+    made = view(*four(*ops))
+
+    assert traced_tokens(made) is None
+    assert throughput(made).status == "ok"
+
+
+def test_ranks_or_steps_that_differ_tell_nothing() -> None:
+    ranks = [rank(0, look_up(5, 2, 64)), *(rank(n, look_up(5, 2, 32)) for n in (1, 2, 3))]
+    one_step = rank_trace(
+        0,
+        annotations=[step(3, 0, 100), step(4, 100, 100)],
+        cpu_ops=[look_up(5, 2, 64), look_up(105, 2, 32)],
+        world_size=1,
+    )
+
+    assert traced_tokens(view(*ranks)) is None
+    assert traced_tokens(view(one_step, dp_shard=1)) is None
+
+
+def test_groups_of_a_tensor_parallel_run_correct_the_data_parallel_ranks() -> None:
+    """The card is that of four data-parallel ranks, the traces have one group of tp of four."""
+    group = ProcessGroup("5", "mesh_tp", (0, 1, 2, 3), 4, "cuda:nccl")
+    ranks = [rank(n, look_up(5, 2, 2048), groups=[group]) for n in range(4)]
+
+    found = throughput(view(*ranks))
+
+    assert (found.status, found.details["tokens_per_step"]) == ("partial", 2 * 2048)
+    assert {reason.code for reason in found.reasons} == {"card_conflict"}
+    assert "the traces (groups of tp) state tp 4" in found.reasons[0].message
+
+
+def test_both_throughputs_are_of_the_same_tokens_and_times() -> None:
+    """Steps of 100, 100 and 400 us: the median is not disturbed by the slow one, the total is."""
+    ranks = [
+        rank_trace(
+            0,
+            annotations=[step(1, 0, 100), step(2, 100, 100), step(3, 200, 400)],
+            cpu_ops=[Event("aten::relu", 1, 1, 1)],
+            world_size=1,
+        )
+    ]
+
+    found = throughput(view(*ranks, dp_shard=1)).details
+
+    assert found["throughput_tokens_per_s"] == pytest.approx(4096 / 100e-6)
+    assert found["throughput_tokens_per_s_by_total_time"] == pytest.approx(3 * 4096 / 600e-6)
+    assert (
+        found["throughput_tokens_per_s_by_total_time"]
+        == found["total_tokens"] / found["measured_duration_s"]
+    )
+    assert found["throughput_tokens_per_s"] == found["tokens_per_step"] / found["step_time_s"]
+    assert found["tokens_per_step"] == found["batch_size"] * found["seq_len"]

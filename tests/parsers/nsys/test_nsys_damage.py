@@ -1,11 +1,11 @@
-"""Test databases with damaged pages: other numbers never come without a note."""
+"""Damaged and hostile exports of nsys."""
 
 from __future__ import annotations
 
 import random
 import sqlite3
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import numpy as np
@@ -142,3 +142,152 @@ def test_tables_with_missing_rows_are_listed_by_name(whole: Path, tmp_path: Path
 
     told = [note.message.split()[2] for note in trace.notes if note.code == "missing_rows"]
     assert told == sorted(tables)
+
+
+def refused(path: Path) -> str:
+    with pytest.raises(TraceError) as caught:
+        read_nsys(path, shown="a.sqlite")
+    line = str(caught.value)
+    assert line.startswith("a.sqlite: ")
+    assert "\n" not in line
+    return line
+
+
+def script(path: Path, text: str) -> Path:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(text)
+    return path
+
+
+def good(path: Path) -> Path:
+    export = Export()
+    for pid in (100, 101):
+        process = export.process(pid)
+        process.nccl(pid - 100, 2)
+        for index in range(60):
+            process.kernel(f"k{index % 5}", 10 * index, 10 * index + 5, launched=10 * index)
+            process.collective("ncclAllReduce", 10 * index, 10 * index + 4, size=8)
+    return export.write(path)
+
+
+def test_absent_empty_and_other_files(tmp_path: Path) -> None:
+    assert "No such file" in refused(tmp_path / "absent")
+    (tmp_path / "text").write_text("no database at all" * 100)
+    assert "file is not a database" in refused(tmp_path / "text")
+    other = script(tmp_path / "other", "CREATE TABLE users (id INTEGER)")
+    assert refused(other).endswith("an SQLite file without the tables of an nsys export")
+
+
+def test_a_view_is_no_table(tmp_path: Path) -> None:
+    endless = """
+        CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);
+        CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, eventType INTEGER, globalTid INTEGER);
+        CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS
+            WITH RECURSIVE n(start) AS (SELECT 1 UNION ALL SELECT start FROM n) SELECT start FROM n;
+    """
+    (trace,) = read_nsys(script(tmp_path / "a.sqlite", endless))
+
+    assert len(trace.group("gpu")) == 0
+
+
+@pytest.mark.parametrize("content", ["'text'", "x'00ff'", "1.5", "'9' || hex(zeroblob(99))"])
+def test_columns_of_other_types(tmp_path: Path, content: str) -> None:
+    path = good(tmp_path / "a.sqlite")
+    script(path, f"UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = {content}")
+    with suppress(TraceError):
+        read_nsys(path)
+    script(path, f"UPDATE NVTX_EVENTS SET text = {content}, jsonText = {content}")
+    with suppress(TraceError):
+        read_nsys(path)
+
+
+@pytest.mark.parametrize("value", [2**63 - 1, -(2**63), 2**62])
+def test_extreme_integers(tmp_path: Path, value: int) -> None:
+    path = good(tmp_path / "a.sqlite")
+    for table in ("CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_RUNTIME"):
+        with closing(sqlite3.connect(path)) as connection, connection:
+            columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+            assignments = ", ".join(f"{name} = ?" for name in columns)
+            connection.execute(
+                f"UPDATE {table} SET {assignments} WHERE rowid = 3", [value] * len(columns)
+            )
+    with suppress(TraceError):
+        read_nsys(path)
+
+
+def test_every_cut_and_noise_gives_columns_or_one_line(tmp_path: Path) -> None:
+    whole = good(tmp_path / "good.sqlite").read_bytes()
+    noise = random.Random(7)
+    path = tmp_path / "a.sqlite"
+    for attempt in range(60):
+        data = bytearray(whole)
+        if attempt % 2:
+            del data[noise.randrange(100, len(data)) :]
+        for _ in range(attempt):
+            data[noise.randrange(100, len(data))] = noise.randrange(256)
+        path.write_bytes(data)
+        with suppress(TraceError):
+            read_nsys(path)
+
+
+CELLS = ["NULL", "'text'", "1.5", "x'00ff'"]
+
+
+@pytest.mark.parametrize("content", CELLS)
+@pytest.mark.parametrize("column", ["start", '"end"', "globalTid", "domainId", "textId", "text"])
+def test_reports_of_ranges_with_cells_of_other_types(
+    tmp_path: Path, column: str, content: str
+) -> None:
+    path = with_domain(tmp_path / "a.sqlite")
+    script(path, f"UPDATE NVTX_EVENTS SET {column} = {content}")
+
+    read_report_tables(path, shown="a.sqlite")
+
+
+@pytest.mark.parametrize("content", CELLS)
+@pytest.mark.parametrize("column", ["id", "name"])
+def test_reports_with_devices_of_other_types(tmp_path: Path, column: str, content: str) -> None:
+    path = with_domain(tmp_path / "a.sqlite")
+    script(
+        path,
+        f"""CREATE TABLE gpus AS SELECT * FROM TARGET_INFO_GPU; DROP TABLE TARGET_INFO_GPU;
+        ALTER TABLE gpus RENAME TO TARGET_INFO_GPU;
+        UPDATE TARGET_INFO_GPU SET {column} = {content}""",
+    )
+
+    read_report_tables(path, shown="a.sqlite")
+
+
+def test_reports_of_ranges_without_a_column_of_times(tmp_path: Path) -> None:
+    path = with_domain(tmp_path / "a.sqlite")
+    script(path, 'ALTER TABLE NVTX_EVENTS DROP COLUMN "end"')
+
+    ranges = read_report_tables(path, shown="a.sqlite").ranges
+
+    assert ranges is not None
+    assert ranges.end_ns.tolist() == [ranges.start_ns.max()] * len(ranges.end_ns)
+
+
+def with_domain(path: Path) -> Path:
+    export = Export()
+    export.add("TARGET_INFO_GPU", id=0, name="NVIDIA A100")
+    process = export.process(100)
+    process.domain(3, "NCCL")
+    process.kernel("k", 10, 20)
+    process.range("step 1", 5, 99, registered=True)
+    process.range("step 2", 105, 199)
+    return export.write(path)
+
+
+@pytest.mark.parametrize("compiled", ["1", "0"])
+def test_rows_that_are_no_ranges_are_no_ranges_with_either_reader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiled: str
+) -> None:
+    monkeypatch.setenv("CCLTUI_ACCEL", compiled)
+    path = with_domain(tmp_path / "a.sqlite")
+    script(path, "UPDATE NVTX_EVENTS SET eventType = 75")
+
+    found = read_report_tables(path, shown="a.sqlite")
+
+    assert found.ranges is None
+    assert "step 1" not in found.names

@@ -1,21 +1,29 @@
-"""The text of cuda_gpu_trace as a trace: the same events as the export that it was printed from."""
+"""Printed traces and tables of nsys stats."""
 
 from __future__ import annotations
 
+import gzip
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from nsys_exports import Export
 
 from ccltui.metrics.nsys_reports import make_report
 from ccltui.metrics.registry import metrics
 from ccltui.metrics.view.job_view import View, ViewOptions
+from ccltui.parsers import nsys as sniff
 from ccltui.parsers.columns import RankTrace
 from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.job import Job, open_job
 from ccltui.parsers.nsys.report_reader import read_report_tables
+from ccltui.parsers.nsys.text_reports.stats_text import parse_stats_text, read_stats_text
+from ccltui.parsers.nsys.text_reports.typed_columns import parse_numbers
+from ccltui.parsers.nsys.text_reports.typed_table import StatsText
 from ccltui.parsers.nsys.text_trace import read_text_trace
 from ccltui.report.nsys_text.nsys_writers import parse_layout, write_reports
 
@@ -180,3 +188,150 @@ def test_a_refusal_names_what_the_text_lacks(tmp_path: Path, content: str, messa
     assert result.status == "unavailable"
     assert result.reason != "mode_mismatch"
     assert message in result.reasons[0].message
+
+
+LOCALES = {
+    "C": ("", ".", 3),
+    "en_US": (",", ".", 3),
+    "en_IN": (",", ".", 2),
+    "de_DE": (".", ",", 3),
+    "fr_FR": ("\u202f", ",", 3),
+    "de_CH": ("\u2019", ".", 3),
+}
+BEGINNINGS = (
+    "Processing [x.sqlite] with [/o/2024.1.1/reports/cuda_gpu_sum.py](start=1:end=2)... ",
+    " ** CUDA GPU Summary (Kernels/MemOps) (cuda_gpu_sum):",
+    "Time (%),Total Time (ns),Instances,Category,Operation",
+    " Time (%)  Total Time (us)  Instances   Operation ",
+    " --------  ---------------  ---------  -----------",
+    "     14.7      4.918.341,9       2312  k1         ",
+    '50.0,"1,234",2,CUDA_KERNEL,"a, b"',
+    "| Time (%) | Total Time (ns) | Instances |",
+    "+----------+-----------------+-----------+",
+    "[",
+    '  {"Time (%)": 5.0, "Total Time (ns)": 1, "Name": "k"}',
+    "]",
+    "SKIPPED: x.sqlite does not contain CUDA trace data.",
+    "Start (us)   Duration (us)  CorrId    Device     Name",
+    " 3761321.62…       4528.869  7691…  A100 (1)  nccl",
+    "",
+)
+
+
+def written(value: int, decimals: int, locale: str) -> str:
+    """Return a number as nsys prints it under a locale."""
+    group, mark, inner = LOCALES[locale]
+    digits = f"{abs(value):0{decimals + 1}d}"
+    integer, fraction = (digits[:-decimals], digits[-decimals:]) if decimals else (digits, "")
+    parts = [integer[-3:]]
+    rest = integer[:-3]
+    while rest:
+        parts.append(rest[-inner:])
+        rest = rest[:-inner]
+    sign = "-" if value < 0 else ""
+    return sign + group.join(reversed(parts)) + (mark + fraction if decimals else "")
+
+
+@given(
+    st.lists(st.integers(-(10**15), 10**15), min_size=1, max_size=6),
+    st.sampled_from([0, 1, 3, 4]),
+    st.sampled_from(sorted(LOCALES)),
+)
+def test_numbers_of_a_known_column_are_parsed(
+    values: list[int], decimals: int, locale: str
+) -> None:
+    cells = [written(value, decimals, locale) for value in values]
+
+    found = parse_numbers(cells, decimals=(decimals,), place=lambda row: (row, 1), header="x")
+
+    assert found is not None
+    assert found.decimals == decimals
+    assert found.mantissa.tolist() == values
+    assert not found.state.any()
+
+
+@given(
+    st.lists(st.integers(0, 10**12), min_size=1, max_size=6),
+    st.sampled_from([0, 1, 3]),
+    st.sampled_from(sorted(LOCALES)),
+)
+def test_numbers_of_an_unknown_column_are_parsed_or_rejected(
+    values: list[int], decimals: int, locale: str
+) -> None:
+    cells = [written(value, decimals, locale) for value in values]
+
+    try:
+        found = parse_numbers(cells, place=lambda row: (row, 1), header="x")
+    except TraceError:
+        return
+
+    assert found is not None
+    scale = 10 ** (decimals - found.decimals) if found.decimals <= decimals else 0
+    assert (found.mantissa * scale == np.array(values)).all()
+
+
+def read(text: str) -> StatsText | TraceError:
+    try:
+        return parse_stats_text(text)
+    except TraceError as error:
+        return error
+
+
+@given(st.lists(st.one_of(st.sampled_from(BEGINNINGS), st.text(max_size=30)), max_size=12))
+def test_any_order_of_lines_is_read_or_rejected(lines: list[str]) -> None:
+    found = read("\n".join(lines))
+
+    if isinstance(found, StatsText):
+        for section in found.sections:
+            assert bool(section.columns) != bool(section.absent)
+            assert all(len(column) == len(section) for column in section.columns)
+
+
+@given(st.data())
+def test_damaged_line_is_read_or_rejected(data: st.DataObject) -> None:
+    text = "\n".join(BEGINNINGS)
+    place = data.draw(st.integers(0, len(text) - 1))
+    size = data.draw(st.integers(0, 5))
+
+    read(text[:place] + data.draw(st.text(max_size=4)) + text[place + size :])
+
+
+UNESCAPED = re.sub(r"\\(.)", r"\1", sniff._NSYS_BANNER)
+BANNERS = UNESCAPED.split("\n      | ")
+HEAD = r'(?m)^[ \t|"]*(?:'
+PLAIN = sniff._NSYS_HEADER.replace(sniff._GAP, " ").replace(sniff._UNIT, "")
+HEADERS = re.sub(r"\(\?:[^()]*\)\??", "", PLAIN.removeprefix(HEAD).removesuffix(")")).split("|")
+
+
+def test_all_alternatives_are_looked_at() -> None:
+    assert len(BANNERS) == 10
+    assert len(HEADERS) == 12
+
+
+@pytest.mark.parametrize("banner", BANNERS)
+def test_a_banner_has_one_of_its_words(banner: str) -> None:
+    assert [word for word in sniff._BANNER_WORDS if word in banner]
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_a_header_has_one_of_its_words(header: str) -> None:
+    assert [word for word in sniff._HEADER_WORDS if word in header]
+
+
+def test_a_trace_has_all_of_its_words() -> None:
+    assert all(word in sniff._TRACE_HEADER for word in sniff._TRACE_WORDS)
+    assert "|" not in re.sub(r"\(\?:[^()]*\)", "", sniff._TRACE_HEADER.replace(sniff._GAP, ""))[20:]
+
+
+def test_a_text_beyond_the_limit_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "stats.txt"
+    path.write_bytes(gzip.compress(b"x" * 99 + b"\n" + b"\n" * 3_000_000))
+    monkeypatch.setenv("CCLTUI_TEXT_LIMIT_MB", "2")
+
+    with pytest.raises(TraceError, match="longer than 2 MB; CCLTUI_TEXT_LIMIT_MB sets the limit"):
+        read_stats_text(path)
+
+    monkeypatch.setenv("CCLTUI_TEXT_LIMIT_MB", "4")
+    assert not read_stats_text(path).sections

@@ -1,15 +1,29 @@
-"""Order, pins, streams, rows, scale and layout of charts; no terminal is needed."""
+"""Moves in charts and in what is measured."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
-from fakes import Plan, scene
+from fakes import Plan, own_changed, ready_and_end, scene
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ccltui.tui.moves import chart_moves, view_moves
-from ccltui.tui.panes import alignment_picture, timeline_picture
+from ccltui.draw.lanes import Lane, Track
+from ccltui.draw.palette import Ink
+from ccltui.parsers.errors import GrammarError
+from ccltui.parsers.numbers import duration, percent_cell
+from ccltui.parsers.window import Window
+from ccltui.tui.input.prompts import windowed
+from ccltui.tui.moves import chart_moves, measured_area, row_moves, time_moves, view_moves
+from ccltui.tui.panes import alignment_picture, metrics, timeline_picture
+from ccltui.tui.panes.files import FilesPane
+from ccltui.tui.panes.list_pane import matching_columns, with_column
+from ccltui.tui.panes.metrics import HIDDEN, UNAVAILABLE
+from ccltui.tui.panes.metrics import METRICS as PANE
 from ccltui.tui.state.communicator import groups_by_size
-from ccltui.tui.state.pane_names import ALIGNMENT, TIMELINE
+from ccltui.tui.state.job_findings import Span
+from ccltui.tui.state.pane_names import ALIGNMENT, METRICS, TIMELINE
 from ccltui.tui.state.pane_states import ALIGNMENT_STATE, TIMELINE_STATE
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Area, Layout, Order
@@ -183,3 +197,292 @@ def test_nothing_to_zoom_says_so(pane: str) -> None:
     empty = replace(scene(pane=pane), findings=replace(scene().findings, lanes={}))
 
     assert chart_moves.why_not_zoom_rows(inwards=True)(empty) == "no rank is loaded yet"
+
+
+def at(found: Scene, time_ns: int) -> Scene:
+    """The cursor of rank 5 at a time."""
+    return found.with_state(found.state.select(rank="5", time_ns=time_ns))
+
+
+def measured(start_ns: int, end_ns: int) -> Scene:
+    """v, move, v."""
+    found = at(scene(pane=TIMELINE), start_ns)
+    found = found.with_state(measured_area.measure(found))
+    found = at(found, end_ns)
+    return found.with_state(measured_area.measure(found))
+
+
+def test_an_area_follows_the_cursor_until_it_is_ended() -> None:
+    found = at(scene(pane=TIMELINE), 5_000_000)
+    assert measured_area.span(found) is None
+    found = found.with_state(measured_area.measure(found))
+    assert measured_area.span(at(found, 3_000_000)) == Span(3_000_000, 5_000_000)
+
+    ended = measured(5_000_000, 8_000_000)
+    assert measured_area.span(at(ended, 0)) == Span(5_000_000, 8_000_000)
+    assert ended.with_state(measured_area.measure(at(ended, 1))).state.area == Area(1)
+    assert view_moves.back(ended).area is None
+
+
+def edges_of(found: Scene) -> list[int]:
+    """Where computing and communication of rank 5 begin and end, on the clock of the job."""
+    lane = found.findings.lanes["5"]
+    times = np.concatenate(
+        [times for t in (lane.compute, lane.network) for times in (t.start_ns, t.end_ns)]
+    )
+    own = np.unique(times)
+    return [lane.shared(int(time)) - found.findings.origin_ns for time in own]
+
+
+def test_the_moving_edge_snaps_to_beginnings_and_ends_of_work() -> None:
+    found = at(scene(pane=TIMELINE), 5_000_000)
+    found = found.with_state(measured_area.measure(found))
+    edges = [time for time in edges_of(found) if time > 5_000_000][:6]
+    assert len(edges) == 6
+
+    seen = []
+    for _ in range(6):
+        found = found.with_state(time_moves.event(1)(found))
+        seen.append(found.state.selection.time_ns)
+    assert seen == edges
+    assert measured_area.span(found) == Span(5_000_000, edges[-1])
+
+    for edge in reversed(edges[:-1]):
+        found = found.with_state(time_moves.event(-1)(found))
+        assert found.state.selection.time_ns == edge
+
+    last = at(found, edges_of(found)[-1])
+    assert time_moves.why_no_event(last, 1) == "no later work on this rank"
+    assert time_moves.event(1)(last) == last.state
+    ended = last.with_state(measured_area.measure(last))
+    assert time_moves.why_no_event(ended, -1) is None
+    to = time_moves.event(-1)(ended).selection.time_ns
+    assert to in ended.findings.calls["5"].start_ns
+
+
+@given(
+    st.integers(-(10**15), 10**15),
+    st.floats(-1e-4, 1e-4),
+    st.integers(-(10**15), 10**15),
+    st.integers(-(10**12), 10**12),
+)
+def test_a_time_of_a_rank_comes_back_from_the_clock_of_the_job(
+    offset: int, drift: float, origin: int, after: int
+) -> None:
+    lane = Lane("0", Track.empty(), Track.empty(), Track.empty(), offset, drift, origin)
+    time = origin + after
+
+    assert abs(lane.shared(int(lane.own(np.array(time)))) - time) <= 1
+
+
+def test_shares_and_bytes_are_those_of_the_selected_rank() -> None:
+    ready, end = ready_and_end(Plan())
+    found = measured(int(end[39]), int(end[40]))
+
+    length = int(end[40] - end[39])
+    compute = int(ready[5, 40] - end[39]) / length
+    network = int(end[40] - ready[5, 40] + 150_000) / length
+    assert measured_area.text(found) == (
+        f"area {duration(length)}  r5  compute {percent_cell(compute)}  "
+        f"net {percent_cell(network)}  both {percent_cell(150_000 / length)}  1 collective 32 MiB"
+    )
+
+
+def test_the_area_becomes_the_window_else_the_view_does() -> None:
+    found = measured(5_000_000, 8_000_000)
+    assert windowed(found).filter.window == Window(5_000_000, 8_000_000)
+
+    found = found.with_state(replace(found.state, area=None))
+    span = found.findings.span
+    assert span is not None
+    assert windowed(found).filter.window == Window(span.start_ns, span.end_ns)
+
+
+def test_in_alignment_the_collectives_in_view_become_the_window() -> None:
+    found = scene()
+    communicator = found.communicator
+    assert communicator is not None
+    found = found.with_state(replace(found.state, columns=replace(found.state.columns, cells=20)))
+    found = found.with_state(view_moves.zoom(inwards=True)(found.with_state(view_moves.fit(found))))
+    columns = found.state.columns
+
+    window = windowed(found).filter.window
+
+    assert window is not None
+    assert window.start_ns == communicator.first_ns[columns.first]
+    assert window.end_ns == communicator.first_ns[columns.first + columns.shown]
+
+
+def test_an_empty_area_is_no_window() -> None:
+    found = measured(5_000_000, 5_000_000)
+
+    assert measured_area.why_no_window(found) == "the area is empty: move the cursor"
+
+
+def test_the_area_is_marked_on_the_ruler() -> None:
+    found = measured(20_000_000, 60_000_000)
+    style = timeline_picture.paint(found, 12, 80).style[0]
+
+    assert (style == Ink.AREA).sum() > 20
+    assert (style[:8] != Ink.AREA).all()
+
+
+COLUMNS = ("value", "unit", "by rank", "min", "max", "spread", "by step")
+
+
+def keys(found: Scene) -> list[str]:
+    return [row.name for row in PANE.rows(found)]
+
+
+def page(found: Scene, width: int = 120) -> list[str]:
+    planes = PANE.paint(found, 60, width)
+    return [planes.row_text(y) for y in range(60)]
+
+
+def sorted_by(column: str) -> Scene:
+    found = scene(pane=METRICS)
+    while PANE.sorting(found).column != column:
+        found = found.with_state(row_moves.sort(1)(found))
+    return found
+
+
+def test_a_list_sorted_by_a_column_has_no_groups_and_unknown_numbers_last() -> None:
+    assert keys(sorted_by("value")) == [
+        *("total_calls", "straggler_lag", "step_ms", "findings", UNAVAILABLE)
+    ]
+    assert keys(sorted_by("metrics"))[:2] == ["total_calls", "findings"]
+    by_spread = keys(sorted_by("spread"))
+    assert by_spread[0] == "step_ms"  # the only one whose value lies between those of ranks
+
+
+def test_the_order_is_reversed_and_marked() -> None:
+    found = sorted_by("value")
+    turned = found.with_state(row_moves.reverse(found))
+
+    assert keys(turned)[:4] == keys(found)[:4][::-1]
+    assert "▼value" in page(found)[0]
+    assert "▴value" in page(turned)[0]
+
+
+def test_a_group_folds_where_there_are_groups() -> None:
+    found = scene(pane=METRICS)
+    folded = found.with_state(row_moves.fold(found))
+    assert len(keys(folded)) < len(keys(found))
+    assert keys(folded.with_state(metrics.enter(folded))) == keys(found)
+
+    flat = sorted_by("value")
+    assert metrics.why_not_fold(flat) == (
+        "the metrics are sorted by a column: o comes back to groups"
+    )
+
+
+def test_a_filter_finds_metrics_by_label_and_name_in_folded_groups_too() -> None:
+    found = scene(pane=METRICS)
+    groups = frozenset(key for key in keys(found) if key.startswith("#") and key != UNAVAILABLE)
+    folded = own_changed(found, PANE.own, toggled=groups)
+    assert not any(key == "step_ms" for key in keys(folded))
+
+    typed = folded.with_state(PANE.with_row_pattern(folded, "STEP T|total_calls"))
+
+    assert [key for key in keys(typed) if not key.startswith("#")] == ["total_calls", "step_ms"]
+    assert PANE.row_pattern(typed) == "STEP T|total_calls"
+    assert PANE.listing_text(typed, narrow=False) == "/STEP T|tota…/ 2 of 5 metrics"
+    nothing = folded.with_state(PANE.with_row_pattern(folded, "zzz"))
+    assert keys(nothing) == []
+    assert any("No metric matches /zzz/" in line for line in page(nothing))
+
+
+def test_a_filter_finds_what_is_unavailable_and_nothing_that_is_hidden() -> None:
+    found = scene(pane=METRICS)
+    typed = found.with_state(PANE.with_row_pattern(found, "tokens"))
+    assert keys(typed) == [UNAVAILABLE, "tokens"]
+
+    at = typed.with_state(PANE.to_row(typed, 1))
+    hidden = at.with_state(metrics.hide(at))
+    assert keys(hidden) == []
+    assert keys(hidden.with_state(PANE.with_row_pattern(hidden, "")))[-1] == HIDDEN
+
+
+def test_a_hidden_metric_is_counted_and_comes_back() -> None:
+    found = sorted_by("value")
+    hidden = found.with_state(metrics.hide(found))
+
+    assert keys(hidden) == ["straggler_lag", "step_ms", "findings", UNAVAILABLE, HIDDEN]
+    assert PANE.own.of(hidden.state).chosen == "straggler_lag"
+    last = hidden.with_state(row_moves.last_row(hidden))
+    assert metrics.why_not_hide(last) is None
+    assert keys(last.with_state(metrics.hide(last))) == keys(found)
+
+    listed = last.with_state(metrics.enter(last))
+    assert keys(listed)[-2:] == [HIDDEN, "total_calls"]
+    one = listed.with_state(row_moves.last_row(listed))
+    assert keys(one.with_state(metrics.hide(one))) == keys(found)
+
+
+def test_what_is_unavailable_is_one_line_until_it_is_asked_for() -> None:
+    found = scene(pane=METRICS)
+    assert keys(found)[-1] == UNAVAILABLE
+    assert any("unavailable (1)" in line and "other 1" in line for line in page(found))
+
+    shown = found.with_state(metrics.with_unavailable(found))
+    assert keys(shown)[-2:] == [UNAVAILABLE, "tokens"]
+    assert any("absent: no workload card here" in line for line in page(shown))
+    assert keys(shown.with_state(metrics.with_unavailable(shown))) == keys(found)
+
+
+def test_columns_are_hidden_and_listed_again_by_name() -> None:
+    found = scene(pane=METRICS)
+    assert PANE.hideable_columns(found) == COLUMNS
+
+    hidden = found.with_state(with_column("by r", found))
+    hidden = hidden.with_state(with_column("-min", hidden))
+
+    shown = [one.title for one in PANE.columns_in(hidden, 150)]
+    assert shown == ["metrics", "value", "unit", "max", "spread", "by step"]
+    assert matching_columns("m", hidden) == ["+min", "-max"]
+    heading = page(hidden, 150)[0]
+    assert "by rank" not in heading
+    assert "by step" in heading
+    again = hidden.with_state(with_column("min", hidden))
+    assert matching_columns("m", again) == ["-min", "-max"]
+    every = hidden.with_state(with_column("", hidden))
+    assert not any(name.startswith("+") for name in matching_columns("", every))
+    with pytest.raises(GrammarError, match="no column 'zz'; there are value, unit"):
+        with_column("zz", found)
+
+
+def test_what_is_written_is_what_is_listed_in_its_order() -> None:
+    found = sorted_by("value")
+    names = [str(row["metric"]) for row in PANE.records(found)]
+
+    assert names[:4] == keys(found)[:4]
+    filtered = found.with_state(PANE.with_row_pattern(found, "STEP T"))
+    assert [row["metric"] for row in PANE.records(filtered)] == ["step_ms"]
+    without = found.with_state(with_column("min", found))
+    (first, *_), (other, *_) = PANE.records(found), PANE.records(without)
+    assert set(first) - set(other) == {"min", "min_rank"}
+    hidden = found.with_state(metrics.hide(found))
+    assert [row["metric"] for row in PANE.records(hidden)] == names[1:]
+
+
+def test_the_cursor_stays_on_its_metric_when_others_go() -> None:
+    found = scene(pane=METRICS)
+    at = found.with_state(PANE.to_row(found, keys(found).index("step_ms")))
+
+    turned = at.with_state(row_moves.sort(1)(at))
+    row = PANE.chosen(turned)
+    assert row is not None
+    assert row.name == "step_ms"
+
+
+def test_files_are_filtered_by_any_cell() -> None:
+    pane, found = FilesPane(), scene()
+
+    typed = found.with_state(pane.with_row_pattern(found, r"rank[35]\.json"))
+
+    assert pane.count(found) > pane.count(typed) == 2
+    assert pane.own.of(typed.state).row == 0
+    none = found.with_state(pane.with_row_pattern(found, "zzz"))
+    assert pane.count(none) == 0
+    assert pane.why_no_rows(none) == "no file matches /zzz/: / changes the filter"
+    assert "No file matches /zzz/" in pane.paint(none, 10, 80).row_text(1)

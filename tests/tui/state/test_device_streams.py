@@ -1,4 +1,4 @@
-"""The work of a rank stream by stream, and of one kind of kernels."""
+"""Lanes of devices and hosts, and the kernel at a place."""
 
 from __future__ import annotations
 
@@ -6,16 +6,22 @@ import pickle
 
 import numpy as np
 import pytest
-from fakes import Plan, full_job, scene, trace
+from factories import Event, job, kernel, launch, rank_trace
+from fakes import BASE_NS, COMPUTE_NS, Plan, full_job, ready_and_end, scene, trace
 from msgspec.structs import replace
 
 from ccltui.draw.lanes import Track
+from ccltui.draw.palette import Ink
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.columns import MISSING, RankTrace, Samples
+from ccltui.tui.state.kernel_at import Running, running_at, running_at_cursor
+from ccltui.tui.state.pane_names import TIMELINE
 from ccltui.tui.state.rank_lanes import (
     COMMUNICATION,
     COPIES,
     counter_lanes_of,
+    host_lanes_of,
+    idle_lane,
     kernels_of,
     streams_of,
 )
@@ -107,3 +113,101 @@ def test_readings_of_a_clock_hold_until_the_next_and_low_ones_differ_in_colour()
 
 def test_a_rank_without_readings_has_no_such_lane() -> None:
     assert counter_lanes_of(VIEW, ("3",)) == {"3": ()}
+
+
+def view_of(trace: RankTrace) -> View:
+    return View(job(trace))
+
+
+def example() -> RankTrace:
+    """The host loads data and is blocked before it launches the second kernel."""
+    return rank_trace(
+        0,
+        annotations=[Event("enumerate(DataLoader)#_Iter.__next__", 90, 30, 1)],
+        runtime=[launch(1, 0), Event("cudaStreamSynchronize", 120, 50, 1), launch(2, 190)],
+        cpu_ops=[Event("linear", 100, 80, 1), Event("mm", 110, 60, 1), Event("load", 0, 50, 9)],
+        gpu=[Event("a", 10, 90, correlation=1), Event("b", 200, 100, correlation=2)],
+    )
+
+
+def test_idle_time_has_the_colours_of_its_causes() -> None:
+    (rank,) = view_of(example()).ranks
+    lane = idle_lane(rank)
+
+    assert lane is not None
+    found = [
+        (lane.text(int(name)), int(start) // 1000, lane.inks[kind])
+        for name, start, kind in zip(lane.name, lane.start_ns, lane.kind, strict=True)
+    ]
+    assert found == [
+        ("data loading", 100, Ink.INPUT),
+        ("synchronisation", 120, Ink.BLOCKED),
+        ("operators", 170, Ink.HOST),
+        ("host other", 180, Ink.HOST),
+        ("launch latency", 190, Ink.DELAY),
+    ]
+    assert int(lane.work.sum_ns[-1]) == 100_000
+
+
+def test_a_rank_without_device_work_is_not_idle() -> None:
+    (rank,) = view_of(rank_trace(0, cpu_ops=[Event("mm", 0, 5, 1)])).ranks
+
+    assert idle_lane(rank) is None
+
+
+def test_lanes_of_the_host_by_thread_and_depth() -> None:
+    lanes = host_lanes_of(view_of(example()), ("0",))["0"]
+
+    labels = [row.label for row in lanes.rows]
+    assert labels == ["1 range", "op", "op 2", "call", "2 op"]
+    assert [row.text(int(row.name[0])) for row in lanes.rows] == [
+        "enumerate(DataLoader)#_Iter.__next__",
+        *("linear", "mm", "cudaLaunchKernel", "load"),
+    ]
+    calls = lanes.rows[3]
+    assert [calls.inks[kind] for kind in calls.kind] == [Ink.HOST, Ink.BLOCKED, Ink.HOST]
+    assert lanes.rows[0].inks[lanes.rows[0].kind[0]] is Ink.INPUT
+    assert lanes.note == "thread 1 is 1, 2 is 9"
+
+
+def test_what_has_no_lane_is_announced() -> None:
+    deep = [Event(f"op{i}", i, 100 - 2 * i, 1) for i in range(6)]
+    trace = rank_trace(0, cpu_ops=[*deep, *(Event("w", 0, 1, thread) for thread in (2, 3, 4))])
+
+    note = host_lanes_of(view_of(trace), ("0",))["0"].note
+
+    assert note.endswith("not drawn: 2 deeper op levels of thread 1, 2 more threads")
+    bare = view_of(rank_trace(0, gpu=[kernel("a", 0, 1)]))
+    assert host_lanes_of(bare, ("0",))["0"].note == "nothing of the host is recorded"
+
+
+GEMM = "sm90_xmma_gemm_bf16"
+NCCL = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+
+
+@pytest.mark.parametrize(
+    ("time_ns", "name", "stream"),
+    [(0, GEMM, 7), (COMPUTE_NS - 160_000, GEMM, 7), (COMPUTE_NS - 140_000, NCCL, 20)],
+)
+def test_the_latest_to_start_is_named(time_ns: int, name: str, stream: int) -> None:
+    running = running_at(trace(Plan(), 0), BASE_NS + time_ns)
+
+    assert running is not None
+    assert (running.name, running.stream) == (name, stream)
+
+
+def test_before_and_after_everything_it_is_idle() -> None:
+    rank = trace(Plan(), 0)
+    _, end = ready_and_end(Plan())
+
+    assert running_at(rank, BASE_NS - 1) is None
+    assert running_at(rank, BASE_NS + int(end[-1])) is None
+    assert running_at(rank, BASE_NS + int(end[-1]) - 1) is not None
+
+
+def test_at_the_cursor_of_a_scene() -> None:
+    found = scene(pane=TIMELINE)
+    found = found.with_state(found.state.select(rank="3", time_ns=1_000))
+    ready, _ = ready_and_end(Plan())
+
+    assert running_at_cursor(found) == Running(GEMM, 7, int(ready[3, 0]))

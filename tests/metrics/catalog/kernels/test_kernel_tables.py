@@ -1,19 +1,21 @@
-"""kernels, operators and modules: tables of device work over all ranks, by hand."""
+"""Tables of kernels: by name, by category, the one that takes most time."""
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 import pytest
-from factories import Event, allreduce, copy, kernel, launch, rank_trace, step
+from factories import Coll, Event, allreduce, card, copy, kernel, launch, rank_trace, step, world
 from msgspec.structs import replace
-from worked import cpu_only, measure
+from worked import cpu_only, measure, two_steps
 
 from ccltui.commands.measure import choose_metrics
+from ccltui.metrics.catalog.kernels.moe_fraction import PATTERN
 from ccltui.metrics.device import work_pivot
 from ccltui.metrics.registry import metrics
-from ccltui.parsers.columns import RankTrace
+from ccltui.parsers.columns import ProcessGroup, RankTrace
 from ccltui.parsers.window import Window
 
 SHAPES = "[[100, 200], [200, 50]]"
@@ -195,3 +197,197 @@ def test_tables_are_computed_by_name_only(name: str) -> None:
 @pytest.mark.parametrize("name", TABLES)
 def test_what_they_need(name: str) -> None:
     assert measure(name, cpu_only()).reason == "no_gpu_events"
+
+
+def categories_example(rank: int = 0, scale: int = 1) -> RankTrace:
+    return rank_trace(
+        rank,
+        gpu=[
+            kernel("ampere_sgemm_128x64_tn", 0, 40 * scale),
+            kernel("flash_fwd_kernel", 50 * scale, 20 * scale),
+            kernel("my_kernel", 80 * scale, 5 * scale),
+            allreduce(90 * scale, 30 * scale),
+            copy(130 * scale, 5 * scale),
+        ],
+    )
+
+
+def test_every_kind_of_work_and_the_rest() -> None:
+    result = measure("kernel_categories", categories_example())
+
+    details = result.details
+    assert result.value == details["gemm_share"] == 0.4
+    assert (details["attention_share"], details["other_share"]) == (0.2, 0.05)
+    assert details["by_category"]["comm"] == {
+        "ms": 0.03,
+        "share": 0.3,
+        "calls": 1,
+        "top": "ncclDevKernel_AllReduce_Sum_f32_RING_LL",
+    }
+    assert list(details["by_category"]) == ["attention", "gemm", "comm", "mem", "other"]
+    assert sum(row["share"] for row in details["by_category"].values()) == pytest.approx(1.0)
+    assert details["per_rank"]["0"]["gemm_ms"] == 0.04
+
+
+def test_a_kernel_of_no_product_is_a_real_zero() -> None:
+    assert measure("kernel_categories", rank_trace(0, gpu=[kernel("add", 0, 1)])).value == 0.0
+
+
+def test_shares_do_not_depend_on_speed_or_on_the_number_of_like_ranks() -> None:
+    one = measure("kernel_categories", categories_example()).details
+    slow = measure("kernel_categories", categories_example(scale=7)).details
+    two = measure("kernel_categories", categories_example(0), categories_example(1)).details
+
+    for name, row in one["by_category"].items():
+        assert slow["by_category"][name]["share"] == row["share"]
+        assert two["by_category"][name]["share"] == row["share"]
+        assert two["by_category"][name]["ms"] == row["ms"]
+
+
+def test_what_kernel_categories_needs() -> None:
+    assert measure("kernel_categories", cpu_only()).reason == "no_gpu_events"
+
+
+def dominant_example(rank: int = 0) -> RankTrace:
+    """500 µs of kernels: 300 of two instances of one template, 150 of a collective, 50 of add."""
+    return rank_trace(
+        rank,
+        gpu=[
+            kernel("void gemm<float, 1>(int)", 0, 100),
+            kernel("void gemm<float, 2>(int)", 100, 150),
+            kernel("void gemm<float, 1>(int)", 300, 50),
+            kernel("add", 400, 50),
+            allreduce(400, 150),
+            copy(600, 400),
+        ],
+    )
+
+
+def test_instances_of_one_template_are_one_kernel() -> None:
+    result = measure("dominant_kernel", dominant_example())
+
+    assert result.value == 0.6
+    details = result.details
+    assert details["dominant_kernel"] == "gemm"
+    first, second, third = details["kernels"]
+    assert (first["calls"], first["total_ms"], first["mean_us"]) == (3, 0.3, 100.0)
+    assert (first["num_names"], first["example"]) == (2, "void gemm<float, 1>(int)")
+    assert (first["class"], first["category"]) == ("comp", "gemm")
+    assert first["share_of_step"] == 0.3  # of the 1000 µs of the window
+    assert (second["class"], second["category"], second["share"]) == ("comm", "comm", 0.3)
+    assert third["name"] == "add"
+    assert (details["num_kernels"], details["num_names"]) == (5, 3)
+    assert sum(row["share"] for row in details["kernels"]) == pytest.approx(1.0)
+
+
+def test_ranks_add_up_in_any_order() -> None:
+    ranks = [dominant_example(0), dominant_example(1), two_steps(2)]
+    found = [measure("dominant_kernel", *order).details for order in itertools.permutations(ranks)]
+
+    assert all(one == found[0] for one in found)
+    assert found[0]["kernels"][0]["calls"] == 6 + 2
+
+
+def test_a_window_cuts_durations_and_counts_by_start() -> None:
+    details = measure("dominant_kernel", dominant_example(), window=Window(50_000, 120_000)).details
+
+    assert details["kernel_time_ms"] == 0.07
+    assert details["num_kernels"] == 1  # the one that starts at 100
+
+
+def test_what_dominant_kernel_needs() -> None:
+    assert measure("dominant_kernel", cpu_only()).reason == "no_gpu_events"
+
+
+def test_a_device_that_only_copied_is_not_a_trace_of_the_host_alone() -> None:
+    (alone,) = measure("dominant_kernel", rank_trace(0, gpu=[copy(0, 5)])).reasons
+    result = measure("dominant_kernel", dominant_example(), rank_trace(1, gpu=[copy(0, 5)]))
+
+    assert alone.message == (
+        "only copies and the like ran on the device: no kernel was recorded on any rank"
+    )
+    (beside,) = [reason for reason in result.reasons if reason.code == "no_gpu_events"]
+    assert beside.message == "rank 1 has device work, but no kernel"
+
+
+SENDRECV = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
+
+
+def moe_example(rank: int = 0) -> RankTrace:
+    """1000 µs of kernels: 200 by name, 100 inside an operator, 300 between experts."""
+    return rank_trace(
+        rank,
+        gpu=[
+            kernel("moe::dev::routing::histogram", 0, 200),
+            Event("sgemm", 200, 100, correlation=1),
+            Event("sgemm", 300, 400, correlation=2),
+            kernel(SENDRECV, 700, 300, 20, Coll("all_to_allv", 8, 8, "Float", group=1)),
+        ],
+        runtime=[launch(1, 50), launch(2, 120)],
+        cpu_ops=[Event("GroupedExperts.forward", 40, 30, 1), Event("aten::mm", 110, 30, 1)],
+        groups=[world(2), ProcessGroup("1", "mesh_ep", (0, 1), 2)],
+        world_size=2,
+    )
+
+
+def test_names_operators_and_groups() -> None:
+    result = measure("moe_fraction", moe_example(0), moe_example(1))
+
+    details = result.details
+    assert result.value == 0.6
+    assert (details["moe_ms"], details["expert_comm_ms"]) == (0.6, 0.3)
+    assert details["matched_names"] == [
+        {"name": "all-to-all of experts", "ms": 0.6},
+        {"name": "moe::dev::routing::histogram", "ms": 0.4},
+        {"name": "GroupedExperts.forward", "ms": 0.2},
+    ]
+    assert details["per_rank"]["1"] == {"moe_fraction": 0.6}
+
+
+def test_an_operator_counts_on_its_own_thread_alone() -> None:
+    trace = rank_trace(
+        0,
+        gpu=[Event("sgemm", 200, 100, correlation=1), kernel("moe_align", 400, 100)],
+        runtime=[launch(1, 50, thread=2)],
+        cpu_ops=[Event("GroupedExperts.forward", 40, 30, 1)],
+    )
+
+    assert measure("moe_fraction", trace).value == 0.5
+
+
+def test_an_exchange_of_embeddings_is_no_expert() -> None:
+    trace = rank_trace(
+        0,
+        gpu=[kernel("sgemm", 0, 5), kernel(SENDRECV, 9, 9, 20, Coll("all_to_all", 8, 8, "Float"))],
+        groups=[world(2)],
+    )
+
+    assert measure("moe_fraction", trace).reason == "not_applicable"
+
+
+@pytest.mark.parametrize(
+    ("name", "is_part"),
+    [
+        ("void moe_align_block_size_kernel<int>(int*)", True),
+        ("deep_ep::internode::dispatch<8>(int)", True),
+        ("TokenDispatcher.forward", True),
+        ("FusedMoE", True),
+        ("aten::topk", True),
+        ("aten::_grouped_mm", True),
+        ("groupnorm_kernel_dispatch_down", False),
+        ("combine_kernel", False),
+        ("aten::stop_kernel", False),
+        ("Momentum", False),
+        ("enumerate(DataLoader)", False),
+    ],
+)
+def test_the_pattern(name: str, is_part: bool) -> None:
+    assert bool(PATTERN.search(name)) is is_part
+
+
+def test_what_moe_fraction_needs() -> None:
+    assert measure("moe_fraction", cpu_only()).reason == "no_gpu_events"
+    dense = measure("moe_fraction", moe_example(), card=card(moe=False))
+    assert (dense.reason, dense.value) == ("not_applicable", None)
+    named = rank_trace(0, gpu=[kernel("sgemm", 0, 5)])
+    assert measure("moe_fraction", named).reason == "not_applicable"
