@@ -18,8 +18,17 @@ from msgspec.structs import replace
 
 from ccltui.metrics.confidence import LEVELS, Level, Sure, highest, level_of_saving, lowest
 from ccltui.metrics.device.device_counters import clock_gap_of
+from ccltui.metrics.findings.accused import (
+    COMPUTING,
+    FAR_MORE,
+    NAMED,
+    SLOW,
+    Accused,
+    lost_ms,
+    most_saved,
+)
 from ccltui.metrics.findings.finding import Evidence, Finding, Kind, Where, why_not_exact
-from ccltui.metrics.findings.rank_time.partition import COMPUTE, OTHERS, partition
+from ccltui.metrics.findings.rank_time.partition import COMPUTE, partition
 from ccltui.metrics.findings.sentences import (
     CAUSES,
     cost_text,
@@ -27,39 +36,21 @@ from ccltui.metrics.findings.sentences import (
     waiting_text,
     what_to_do,
 )
-from ccltui.metrics.findings.waits.link_times import slow_link
 from ccltui.metrics.findings.waits.own_times import (
     LEAST_EXCESS,
     SUPPORTED,
-    NamedByTimes,
     busiest,
     computes_longer,
     has_stages,
     is_always_slow,
     is_supported,
-    slower_ranks,
 )
-from ccltui.metrics.findings.waits.work_times import heavier_stage, uneven_work
-from ccltui.metrics.unavailable import Refusal
 from ccltui.metrics.view.words import sentence
 from ccltui.parsers.numbers import percent, time_text
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
 
-NAMED: Final[frozenset[Kind]] = frozenset(
-    {
-        "slow_worker",
-        "occasional_worker",
-        "slow_node",
-        "heavy_stage",
-        "uneven_microbatches",
-        "uneven_experts",
-        "slow_link",
-        "random",
-    }
-)
-"""Classes of the verdict that are findings of their own; that of hosts refines waiting and idle."""
 OF_HOSTS: Final[frozenset[Kind]] = frozenset(
     {
         "data_loading",
@@ -71,21 +62,13 @@ OF_HOSTS: Final[frozenset[Kind]] = frozenset(
     }
 )
 """Classes of idle time that hosts cause."""
-SLOW: Final = ("slow_worker", "occasional_worker", "slow_node")
-COMPUTING: Final = (*SLOW, "heavy_stage")
 ALWAYS: Final = ("slow_worker", "slow_node", "heavy_stage", "uneven_experts")
 """Classes of what is so in all steps."""
-VARYING: Final[frozenset[Kind]] = frozenset(
-    {"occasional_worker", "uneven_microbatches", "uneven_experts", "random"}
-)
-"""Classes of what comes and goes from step to step."""
 LEAST_FACTOR: Final = 1 + LEAST_EXCESS
 """Ranks slower by less are never named surely: devices of a kind differ by some per cent."""
 MANY_MISSING: Final = 0.2
 """Share of ranks without a file from which waits alone name nobody surely: the late rank may be one
 of those, as it is on four ranks of eight of a public recording."""
-DOUBTED: Final = 0.5
-"""Waits for another rank with this share of what slow kernels cost: these may delay nobody."""
 LEAST_UNSURE: Final = 0.02
 """Of less waiting nobody is named unless surely: by chance somebody always comes last."""
 STANDS_OUT: Final = 2.0
@@ -104,8 +87,6 @@ _ALIKE: Final = 0.05
 EXPLAINED: Final = 0.8
 """Part of the time for which the others have to wait for a busy rank from which on the waiting at
 matched collectives shows all of it: the rest is transfers, and scatter of clocks."""
-FAR_MORE: Final = 2.0
-"""Of two ranks that wait for each other the mean waiting is half of what is saved."""
 
 
 def details_of(view: View, name: str) -> Mapping[str, Any]:
@@ -156,6 +137,11 @@ class Culprits:
             "saves_bounds_ms": None if bounds is None else [one * steps for one in bounds],
             "also": [{**one, "saves_ms": _times(one["saves_ms"], steps)} for one in found["also"]],
         }
+
+    @cached_property
+    def _accused(self) -> Accused:
+        """Whom that verdict accuses, by what the times of the ranks say."""
+        return Accused(self._view, self.verdict, self._period_ms)
 
     @property
     def chain(self) -> Mapping[str, Any]:
@@ -489,85 +475,9 @@ class Culprits:
             and (not ranks or (one.where.ranks and set(one.where.ranks) <= ranks))
         ]
 
-    def _told(self) -> Mapping[str, Any]:
-        """Details of the verdict, or what own times tell where it names nobody or is unsure."""
-        verdict = self.verdict
-        kind, confidence = verdict.get("verdict"), verdict.get("confidence") or "low"
-        ranks = set(map(str, (verdict.get("culprit") or {}).get("ranks") or ()))
-        if not self._is_job or (kind == "host" and ranks and confidence != "low"):
-            return verdict
-        sure = confidence != "low" and kind not in (None, "inconclusive")
-        uneven = None if sure else self._uneven
-        if uneven is not None and kind == uneven.kind:
-            return {**verdict, "confidence": uneven.sure}
-        saves = 0.0 if kind in VARYING else verdict.get("saves_ms") or 0.0
-        if uneven is not None and saves <= uneven.share * self._period_ms:
-            return uneven.details(self._period_ms)
-        slow = self._slower
-        if slow is not None and not (sure and kind in ("no_straggler", "host")):
-            agree = ranks == set(slow.ranks) and kind in NAMED
-            of_some = agree and kind != slow.kind and "occasional_worker" in (kind, slow.kind)
-            if agree and (sure or not of_some):
-                return verdict if sure else {**verdict, "confidence": slow.sure}
-            # A replay takes ranks that are slow in turn for one that is slow always, or for chance.
-            takes_turns = slow.takes_turns and kind in COMPUTING and ranks < set(slow.ranks)
-            takes_turns |= kind == "random" or (slow.takes_turns and kind == "uneven_microbatches")
-            told = self._unless_others(slow).details(self._period_ms)
-            least = FAR_MORE * (0.0 if of_some and not sure else _most_saved(verdict))
-            costs_more = not sure and slow.share * self._period_ms > least
-            if told["confidence"] == "low" and kind in NAMED and not costs_more:
-                return {**verdict, "confidence": "low"} if takes_turns and ranks else verdict
-            if not sure or takes_turns:
-                return told
-            if kind == "uneven_microbatches":  # what a slow rank loses counts as theirs
-                return {**verdict, "confidence": "low"}
-        saves_nothing = kind == "slow_link" and not verdict.get("saves_ms")
-        may_be_link = not sure or kind not in NAMED - {"random"} or saves_nothing
-        link = slow_link(self._view) if may_be_link else None
-        if link is None:
-            return verdict
-        agree = kind == "slow_link" and set(link.ranks) == ranks
-        if kind in NAMED and link.sure == "low" and not agree:
-            by_chance = self._lost_ms(verdict, ())
-            if kind != "random" or FAR_MORE * by_chance >= link.share * self._period_ms:
-                return verdict
-        named = replace(link, sure="low") if sure else self._unless_others(link)
-        return named.details(self._period_ms)
-
-    def _unless_others(self, told: NamedByTimes) -> NamedByTimes:
-        """Return whom own times name, unsure where much of the waiting is for another rank.
-
-        That is most of it, and much of what it costs.
-        """
-        divided = partition(self._view)
-        total = max(sum(divided.span_ns.values()), 1)
-        waits = [one for one in divided.losses if one.kind == "straggler" and one.what != OTHERS]
-        for_them = sum(one.total_ns for one in waits if one.what in told.ranks) / total
-        others = (one.total_ns for one in waits if one.what not in told.ranks)
-        is_doubted = max(others, default=0) / total >= max(DOUBTED * told.share, for_them)
-        return replace(told, sure="low") if is_doubted else told
-
-    @cached_property
-    def _slower(self) -> NamedByTimes | None:
-        """The ranks whose own kernels are slow, or a stage that has more of them; else None."""
-        try:
-            return slower_ranks(self._view) or heavier_stage(self._view)
-        except Refusal:
-            return None
-
-    @cached_property
-    def _uneven(self) -> NamedByTimes | None:
-        """Unequal work of micro-batches that costs more than slow ranks do, None without any."""
-        slow = self._slower
-        try:
-            one = uneven_work(self._view)
-        except Refusal:
-            return None
-        return None if one is None or (slow is not None and slow.share > one.share) else one
-
     def _named(self, found: Sequence[Finding]) -> Finding | None:
         """Return the finding on what the verdict or own times name, None where they do not."""
-        verdict, period_ms = self._told(), self._period_ms
+        verdict, period_ms = self._accused.told(), self._period_ms
         kind = verdict.get("verdict")
         if kind not in NAMED or not period_ms:
             return None
@@ -582,10 +492,10 @@ class Culprits:
         bare = Finding(kind=kind, text="", where=where)
         waits = self._absorbed(found, bare)
         saves, bounds = verdict.get("saves_ms"), verdict.get("saves_bounds_ms")
-        cost = min(self._lost_ms(verdict, waits), period_ms)
+        cost = min(lost_ms(verdict, waits), period_ms)
         if not cost:
             return None  # fixing it saves nothing
-        if verdict is not self.verdict and _most_saved(verdict) < SUPPORTED * cost:
+        if verdict is not self.verdict and most_saved(verdict) < SUPPORTED * cost:
             return None  # the others wait for it far longer than it is slow: for another reason
         confidence: Level = verdict.get("confidence") or "low"
         if verdict is self.verdict and saves is None and bounds and not bounds[0]:
@@ -602,7 +512,7 @@ class Culprits:
         ):
             confidence = "low"
         if kind in ("slow_worker", "occasional_worker") and confidence == "high":
-            slow = self._slower
+            slow = self._accused.slower
             agree = slow is not None and set(slow.ranks) == set(where.ranks)
             confidence = "high" if agree else "medium"
         waited = sum(one.cost_ms or 0.0 for one in waits)
@@ -639,26 +549,6 @@ class Culprits:
             do=what_to_do(str(kind), culprit),
         )
 
-    @staticmethod
-    def _lost_ms(verdict: Mapping[str, Any], waits: Sequence[Finding]) -> float:
-        """Return what a named cause costs: the waiting for it, or what a replay saves if more.
-
-        A slow rank loses its own excess, which is no waiting. Where nobody is to blame the replay
-        decides: ranks wait for each other without any fault too. So it does where slow ranks are
-        sure: some of the waiting for them would be for others, were they as fast as their peers.
-        """
-        saves, bounds = verdict.get("saves_ms"), verdict.get("saves_bounds_ms")
-        if saves and not bounds and not (verdict.get("culprit") or {}).get("ranks"):
-            return float(saves)
-        shares = verdict.get("shares") or {}
-        if verdict.get("verdict") == "random" and shares.get("step") is not None:
-            return float(verdict["loss_ms"] * (shares["step"] + shares["microbatch"]))
-        most, sure = _most_saved(verdict), verdict.get("confidence") or "low"
-        if saves and not bounds and verdict.get("verdict") in SLOW and sure != "low":
-            return float(saves)
-        waited = sum(one.cost_ms or 0.0 for one in waits)
-        return max(waited, most) or (float(verdict["loss_ms"]) if saves is None else 0.0)
-
     def _replayed(self) -> Iterator[Evidence]:
         """Yield what the verdict saves, as that metric states it: by step."""
         saves = self._details("verdict").get("saves_ms")
@@ -693,12 +583,6 @@ def _exact(saves_ms: float | None, bounds_ms: Sequence[float] | None) -> float |
 
 def _pair(bounds_ms: Sequence[float] | None) -> tuple[float, float] | None:
     return None if bounds_ms is None else (bounds_ms[0], bounds_ms[1])
-
-
-def _most_saved(verdict: Mapping[str, Any]) -> float:
-    """Return the most that fixing a culprit saves, ms; 0 where it is not told."""
-    saves, bounds = verdict.get("saves_ms"), verdict.get("saves_bounds_ms")
-    return float(max(filter(None, (saves, *(bounds or ()))), default=0.0))
 
 
 def _at_most_cost(one: Finding) -> Finding:

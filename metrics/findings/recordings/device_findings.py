@@ -14,7 +14,8 @@ from ccltui.metrics.arrays.reductions import median_along
 from ccltui.metrics.arrays.statistics import milliseconds
 from ccltui.metrics.confidence import Level, Sure
 from ccltui.metrics.device.device_time import device_ranks, require_communication_on_device
-from ccltui.metrics.findings.culprits import NAMED, OF_HOSTS, Culprits, details_of
+from ccltui.metrics.findings.accused import NAMED
+from ccltui.metrics.findings.culprits import OF_HOSTS, Culprits, details_of
 from ccltui.metrics.findings.finding import Answer, Evidence, Finding, Where
 from ccltui.metrics.findings.rank_time.partition import (
     OTHERS,

@@ -26,7 +26,7 @@ from ccltui.metrics.findings.waits.own_times import (
     speeds_of,
 )
 from ccltui.metrics.model.classify import COMP
-from ccltui.parsers.array_types import F64
+from ccltui.parsers.array_types import F64, I64
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -47,6 +47,8 @@ FEWEST_STEPS: Final = 4
 """In fewer steps ranks vary alike by chance."""
 STAGES: Final = (2, 4, 8)
 """Numbers of stages that are tried where no file tells them."""
+MOST_HITS: Final = 0.5
+"""Share of steps that are far longer from which on a rank is slow, and not by chance."""
 OTHER_WORK_LOG: Final = (0.1, 0.8)
 """Logarithms, to base 2, of times of kernels that differ by their work, and not by their pass."""
 MOST_DIFFER: Final = 0.6
@@ -101,9 +103,7 @@ def uneven_work(view: View) -> NamedByTimes | None:
 def _uneven(speeds: Speeds | None, ranks: Sequence[RankView]) -> NamedByTimes | None:
     if speeds is None:
         return None
-    known = np.flatnonzero((~np.isnan(speeds.by_step)).mean(axis=1) > 0.5)
-    factor = speeds.by_step[known]
-    factor = factor[:, ~np.isnan(factor).any(axis=0)]
+    known, factor = _comparable(speeds)
     if len(known) < 4 or factor.shape[1] < FEWEST_STEPS:
         return None
     beyond = factor - factor.mean(axis=1, keepdims=True)
@@ -116,11 +116,55 @@ def _uneven(speeds: Speeds | None, ranks: Sequence[RankView]) -> NamedByTimes | 
         members = [[ranks[known[place]] for place in one] for one in classes]
         if not staged or not _may_be_stages(members):
             of_class = np.array([varies[one].mean(axis=0) for one in classes])
-            lost = float((of_class.max(axis=0) - of_class.mean(axis=0)).mean())
-            compute = np.array([rank.comp_ns / max(rank.window_ns, 1) for rank in ranks])
-            share = min(lost * float(compute.mean()), float((1 - compute).mean()))
+            share = _lost(of_class, ranks)
             return NamedByTimes("uneven_microbatches", (), share, "medium")
     return None
+
+
+def _lost(factor: F64, ranks: Sequence[RankView]) -> float:
+    """Return what is lost where all wait in each step for those that take longest in it.
+
+    Args:
+        factor: time of ranks, or sets of ranks, over what is usual, [sets, steps].
+        ranks: all ranks.
+    """
+    longer = float((factor.max(axis=0) - factor.mean(axis=0)).mean())
+    compute = np.array([rank.comp_ns / max(rank.window_ns, 1) for rank in ranks])
+    return min(longer * float(compute.mean()), float((1 - compute).mean()))
+
+
+def uneven_passes(view: View) -> NamedByTimes | None:
+    """Return what passes of unequal work cost, where these are known to have that."""
+    speeds = speeds_of(view)
+    factor = None if speeds is None else _comparable(speeds)[1]
+    if factor is None or not factor.size:
+        return None
+    return NamedByTimes("uneven_microbatches", (), _lost(factor, device_ranks(view)), "low")
+
+
+def _comparable(speeds: Speeds) -> tuple[I64, F64]:
+    """Return the ranks that are known in most steps, and their factors in steps with all."""
+    known = np.flatnonzero((~np.isnan(speeds.by_step)).mean(axis=1) > 0.5)
+    factor = speeds.by_step[known]
+    return known, np.asarray(factor[:, ~np.isnan(factor).any(axis=0)])
+
+
+def by_chance(view: View) -> NamedByTimes | None:
+    """Return that single steps of several ranks take longer by chance, None where others do too.
+
+    They are few and far longer, and in all other steps all ranks take as long as usual.
+    """
+    speeds = speeds_of(view)
+    factor = None if speeds is None else _comparable(speeds)[1]
+    if factor is None or not len(factor) or factor.shape[1] < FEWEST_STEPS:
+        return None
+    hits = factor >= 1 + CLEAR_EXCESS
+    of_rank = hits.mean(axis=1)
+    if int((of_rank > 0).sum()) < 2 or float(of_rank.max()) >= MOST_HITS:
+        return None
+    if float(factor[~hits].std()) > LEAST_SPREAD:
+        return None
+    return NamedByTimes("random", (), _lost(factor, device_ranks(view)), "low")
 
 
 def _without_stages(beyond: F64) -> Iterator[F64]:
@@ -163,13 +207,11 @@ def _classes(beyond: F64) -> list[list[int]] | None:
 
 
 def _may_be_stages(classes: Sequence[Sequence[RankView]]) -> bool:
-    """Whether sets of ranks are numbered as stages are, which run their passes in another order.
+    """Whether sets of ranks may be stages, or several of them, which order their passes otherwise.
 
     Kernels of one pass take the same time on them, and one of a forward pass half of a backward
     one: most differ by other parts only where the work does.
     """
-    if not all(_is_block(one) for one in classes):
-        return False
     first, *others = (_main_kernels(one[0]) for one in classes)
     differ = [np.abs(np.log2(one / first)) for one in others if len(one) == len(first)]
     work = [((one > OTHER_WORK_LOG[0]) & (one < OTHER_WORK_LOG[1])).mean() for one in differ]
@@ -185,9 +227,3 @@ def _main_kernels(rank: RankView) -> F64:
     order = np.argsort(gpu.start_ns[mine], kind="stable")
     found: F64 = np.maximum(gpu.dur_ns[mine[order]], 1).astype(np.float64)
     return found
-
-
-def _is_block(ranks: Sequence[RankView]) -> bool:
-    """Whether some ranks are numbered in sequence, as those of one stage."""
-    numbers = [rank.rank for rank in ranks if rank.rank is not None]
-    return len(numbers) == len(ranks) and max(numbers) - min(numbers) == len(ranks) - 1

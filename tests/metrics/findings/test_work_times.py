@@ -8,7 +8,8 @@ import pytest
 from test_own_times import job, view_of
 
 from ccltui.demo.planted import Fault, JobSpec
-from ccltui.metrics.findings.waits.work_times import heavier_stage, uneven_work
+from ccltui.metrics.findings.waits.work_times import by_chance, heavier_stage, uneven_work
+from ccltui.metrics.registry import find
 
 PIPELINE = {"family": "pp", "dp": 2, "pp": 2}
 HEAVY = Fault("heavy_stage", (2, 3), 1.8, stage=1)
@@ -76,6 +77,8 @@ def test_ranks_that_take_longer_together_have_unequal_micro_batches(
         job(family="tp", dp=2, tp=2, jitter=0.08, steps=6),
         job(HEAVY, **PIPELINE, steps=6, level="kernels"),
         job(family="pp", dp=2, tp=2, pp=4, micro_batches=8, jitter=0.06, steps=4, level="kernels"),
+        # Of four stages two are as one of two stages.
+        job(family="pp", dp=2, pp=4, micro_batches=8, jitter=0.025, steps=5, level="no_host"),
         # A host that is slow in some steps: all its ranks are, and no others.
         job(Fault("slow_node", (0, 1), 1.4, steps=(1, 3)), dp=4, gpus_per_node=2, steps=6),
         job(Fault("alternating", (1, 3), 1.6), **PIPELINE, steps=6),
@@ -86,3 +89,32 @@ def test_ranks_that_vary_on_their_own_have_equal_micro_batches(
     tmp_path: Path, spec: JobSpec
 ) -> None:
     assert uneven_work(view_of(tmp_path, spec)) is None
+
+
+@pytest.mark.parametrize(
+    ("spec", "kind"),
+    [
+        (job(Fault("random", (), 4.0), family="fsdp", steps=12), "random"),
+        (job(jitter=0.08, steps=12), None),
+        (job(Fault("alternating", (1, 3), 1.6), steps=12), None),
+        (job(UNEVEN, steps=12), None),
+        (job(Fault("occasional_worker", (1,), 1.8, steps=(3, 7)), steps=12), None),
+    ],
+)
+def test_few_steps_of_several_ranks_that_take_far_longer_are_chance(
+    tmp_path: Path, spec: JobSpec, kind: str | None
+) -> None:
+    found = by_chance(view_of(tmp_path, spec))
+
+    assert (None if found is None else found.kind) == kind
+
+
+def test_unequal_work_is_told_by_its_passes_where_no_call_is_matched(tmp_path: Path) -> None:
+    """No rank handles the same micro-batches as another, and exchanges have no groups."""
+    spec = job(UNEVEN, family="moe", dp=4, micro_batches=4, steps=6, graphs=True)
+    view = view_of(tmp_path, spec)
+    assert find("verdict").run(view).details["verdict"] == "inconclusive"
+
+    (found, *_) = find("findings").run(view).details["findings"]
+
+    assert (found["class"], found["sure"]["what"]) == ("uneven_microbatches", "low")
