@@ -10,7 +10,8 @@ import numpy.typing as npt
 from msgspec import Struct, field
 
 from ccltui.draw.glyphs import BLANK
-from ccltui.draw.text import clean, fit
+from ccltui.draw.palette import Ink
+from ccltui.draw.text import clean, fit, wrap
 from ccltui.parsers.array_types import U8, U32
 
 Span = tuple[int, int, int]
@@ -64,6 +65,20 @@ class Planes(Struct, frozen=True):
     def put_fitted(self, y: int, x: int, text: str, style: int) -> None:
         """Write ``text`` from a place to the right edge; truncation leaves an ellipsis."""
         self.put(y, x, fit(text, self.width - x), style)
+
+    def put_wrapped(self, y: int, text: str, style: int, *, most: int = 3, indent: str = "") -> int:
+        """Write ``text`` below a place, wrapped between words; returns the row after it."""
+        lines = wrap(text, self.width - 2, most=most, indent=indent)
+        for line in lines:
+            self.put(y, 1, line, style)
+            y += 1
+        return y
+
+    def put_row(self, y: int, text: str, style: int, *, on: bool, width: int | None = None) -> None:
+        """Write a row of a list from the left edge on, marked where the cursor is on it."""
+        line = f"{'▶' if on else ' '}{text}"
+        size = self.width if width is None else width
+        self.put(y, 0, line.ljust(size), Ink.LABEL_ON if on else style)
 
     def paste(self, other: Planes, y: int, x: int) -> None:
         """Copy another picture into this one, its corner at (y, x), cut at the edges."""

@@ -191,7 +191,7 @@ _OTHERS: Final[tuple[Action, ...]] = (
            SORTED, row_moves.why_none),
     Action("rows.columns", ("|",), "columns: hide, list again", "view", Effect.PROMPT_COLUMNS,
            WITH_COLUMNS, row_moves.why_none),
-    Action("events.sort", ("o",), "sort by time, duration, ...", "view", row_moves.sort(1), EVENTS,
+    Action("events.sort", ("o",), "sort by the next column", "view", row_moves.sort(1), EVENTS,
            no_time, hint="sort"),
     Action("events.reverse", ("O",), "reverse the order", "view", row_moves.reverse,
            EVENTS, no_time),

@@ -118,8 +118,7 @@ def _to_step(scene: Scene, step: int, start_ns: int) -> ViewState:
 
 
 def _kernels(scene: Scene) -> list[Entry]:
-    answered = scene.answers.to(NamesQuery(scene.findings.generation, "name"))
-    found = None if answered is None else answered.answer
+    found = scene.answers.answer(NamesQuery(scene.findings.generation, "name"))
     if found is None:
         return []
     rows = zip(found.name, found.total_ns.tolist(), found.calls.tolist(), strict=True)

@@ -22,14 +22,12 @@ if TYPE_CHECKING:
 
 def chain(scene: Scene) -> CausalChain | None:
     """Return the chain in the drawer, None while it is being computed."""
-    found = scene.answers.to(chain_query(scene))
-    return None if found is None else found.answer
+    return scene.answers.answer(chain_query(scene))
 
 
 def problem(scene: Scene) -> str:
     """Return the reason why there is no chain, "" while it is being computed."""
-    found = scene.answers.to(chain_query(scene))
-    return "" if found is None else found.problem
+    return scene.answers.problem(chain_query(scene))
 
 
 def events(scene: Scene) -> tuple[tuple[str, ChainEvent], ...]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from ccltui.parsers.errors import GrammarError
 from ccltui.tui.moves.cursor import to_time
-from ccltui.tui.state.answers import Answered
 from ccltui.tui.state.pane import pane_in_view
 from ccltui.tui.state.pane_names import TIMELINE
 from ccltui.tui.state.scene import Scene, rank_name
@@ -43,26 +42,22 @@ def show_block(scene: Scene) -> ViewState:
 
 def block(scene: Scene) -> Block | None:
     """Return the block in the drawer, None until it is computed."""
-    found = scene.answers.to(block_query(scene))
-    return None if found is None else found.answer
+    return scene.answers.answer(block_query(scene))
 
 
 def versus(scene: Scene) -> StepDiff | None:
     """Return the comparison in the drawer, None until it is computed."""
-    found = scene.answers.to(versus_query(scene))
-    return None if found is None else found.answer
+    return scene.answers.answer(versus_query(scene))
 
 
 def waterfall(scene: Scene) -> Waterfall | None:
     """Return the parts of the difference of both sides, None until they are computed."""
-    found = scene.answers.to(waterfall_query(scene))
-    return None if found is None else found.answer
+    return scene.answers.answer(waterfall_query(scene))
 
 
 def problem(scene: Scene) -> str:
     """Return the reason why the drawer is empty, "" while its answer is not known yet."""
-    found: Answered[Any] | None = scene.answers.to(block_query(scene) or versus_query(scene))
-    return "" if found is None else found.problem
+    return scene.answers.problem(block_query(scene) or versus_query(scene))
 
 
 def here(scene: Scene) -> tuple[str, int | None] | None:

@@ -69,10 +69,10 @@ def no_collectives(scene: Scene) -> str | None:
 
 
 def until_read(scene: Scene, waiting: str) -> str:
-    """Return a sentence for a pane without any rank: ``waiting`` while files are read."""
+    """Return the reason why a pane has no rank: ``waiting`` while files are read."""
     if scene.session.busy or scene.session.ranks_loaded:
         return waiting
-    return "No rank could be read: 5 lists the files and what is wrong with them."
+    return "no rank could be read: 5 lists the files and what is wrong with them"
 
 
 def no_time(scene: Scene) -> str | None:

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 def described(scene: Scene) -> Detail | None:
     """Return the detail of the selected collective, None while it is being computed."""
-    found = scene.answers.to(detail_query(scene))
-    return None if found is None else found.answer
+    return scene.answers.answer(detail_query(scene))
 
 
 def arrivals(scene: Scene) -> tuple[int, ...]:

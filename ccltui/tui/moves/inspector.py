@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from ccltui.tui.moves.cursor import in_view
-from ccltui.tui.state.answers import Answered
 from ccltui.tui.state.pane import pane_in_view
 from ccltui.tui.state.pane_names import EVENTS, TIMELINE
 from ccltui.tui.state.pane_states import DEVICE, EVENTS_STATE, with_event
@@ -65,16 +64,15 @@ def _on_collective(scene: Scene) -> bool:
 def report(scene: Scene) -> EventReport | None:
     """Return the newest report of the event in the drawer, the complete one where it is known."""
     for query in event_queries(scene):
-        found: Answered[EventReport] | None = scene.answers.to(query)
-        if found is not None and found.answer is not None:
-            return found.answer
+        found = scene.answers.answer(query)
+        if found is not None:
+            return found
     return None
 
 
 def problem(scene: Scene) -> str:
     """Return the reason why the drawer is empty, "" while its answer is not known yet."""
-    found: list[Answered[Any] | None] = [scene.answers.to(one) for one in event_queries(scene)]
-    return next((one.problem for one in found if one is not None and one.problem), "")
+    return next(filter(None, map(scene.answers.problem, event_queries(scene))), "")
 
 
 def links(scene: Scene) -> tuple[Link, ...]:

@@ -25,8 +25,7 @@ def place(scene: Scene) -> int:
 
 def _hits(scene: Scene) -> Hits | None:
     """Return the hits of the search in view, None while they are not known."""
-    found = scene.answers.to(hit_query(scene))
-    return None if found is None else found.answer
+    return scene.answers.answer(hit_query(scene))
 
 
 def next_hit(step: int) -> Callable[[Scene], ViewState]:

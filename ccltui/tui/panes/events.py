@@ -15,16 +15,15 @@ from ccltui.tui.moves.cursor import until_read
 from ccltui.tui.panes.cursor_text import collective_text
 from ccltui.tui.panes.list_pane import Column, ListPane
 from ccltui.tui.state.name_search import Among
-from ccltui.tui.state.pane import Pane, Record
+from ccltui.tui.state.pane import Record
 from ccltui.tui.state.pane_names import EVENTS as NAME
 from ccltui.tui.state.pane_states import COLLECTIVES, DEVICE, EVENTS_STATE, listing_of, with_event
 from ccltui.tui.state.scene import Scene, rank_name
-from ccltui.tui.state.sorting import IN_TIME, Sorting
+from ccltui.tui.state.sorting import IN_TIME
 from ccltui.tui.state.view_state import EventTarget, Shown, ViewState
 from ccltui.tui.styled_text import Line
 
 if TYPE_CHECKING:
-    from ccltui.draw.planes import Planes
     from ccltui.tui.state.event_table import EventTable
     from ccltui.tui.state.query_kinds import EventQuery
 
@@ -33,8 +32,6 @@ _LEAST_NAME = 12
 """Cells of a name where the other columns leave it none."""
 _LATE_FROM = 90
 """Width from which there is a column for how late the rank was: below it names need the room."""
-_TITLES: Final = {"time": "start", "duration": "dur", "name": "what"}
-"""Titles of the columns of orders that have another name."""
 
 
 class Event(Struct, frozen=True):
@@ -47,6 +44,16 @@ class Event(Struct, frozen=True):
     def name(self) -> str:
         """Name of the event."""
         return self.table.name_of(self.row)
+
+    @property
+    def time_ns(self) -> int:
+        """Start, since the origin of the job."""
+        return self.table.time_ns(self.row)
+
+    @property
+    def dur_ns(self) -> int:
+        """Length."""
+        return int(self.table.dur_ns[self.row])
 
     def of_call(self, column: str) -> int | None:
         """Return a number of a collective, None where it is not known or the row is none."""
@@ -76,21 +83,12 @@ class Events(Sequence[Event]):
         return [Event(self.table, row) for row in self.table.order[at].tolist()]
 
 
+def _instant(ns: int) -> str:
+    return numbers.instant(ns, _RESOLUTION_NS)
+
+
 def _of(column: str) -> Callable[[Event], int | None]:
     return lambda event: event.of_call(column)
-
-
-def _start(event: Event, _: int) -> str:
-    return numbers.instant(event.table.time_ns(event.row), _RESOLUTION_NS)
-
-
-def _duration(event: Event, _: int) -> str:
-    return numbers.duration(int(event.table.dur_ns[event.row]))
-
-
-def _step(event: Event, _: int) -> str:
-    step = event.of_call("step")
-    return "" if step is None else str(step)
 
 
 class EventsPane(ListPane[Event]):
@@ -113,11 +111,12 @@ class EventsPane(ListPane[Event]):
     names_kind = False
     columns = (
         Column("k", _of("k"), numbers.count),
-        Column("start", text=_start),
-        Column("dur", text=_duration),
+        Column("start", lambda event: event.time_ns, _instant),
+        Column("dur", lambda event: event.dur_ns, numbers.duration),
         Column("lag", _of("lag_ns"), numbers.duration),
         Column(
             "what",
+            lambda event: event.name,
             text=lambda event, room: fit(event.name, room).rstrip(),
             align="left",
             takes_rest=True,
@@ -125,7 +124,7 @@ class EventsPane(ListPane[Event]):
             widest=lambda width: width,
         ),
         Column("bytes", _of("message_bytes"), numbers.binary_size),
-        Column("it", text=_step),
+        Column("it", _of("step"), unknown=""),
         Column("this rank late", _of("late_ns"), numbers.signed_duration, from_width=_LATE_FROM),
     )
     of_calls = frozenset({"k", "lag", "bytes", "it", "this rank late"})
@@ -139,11 +138,13 @@ class EventsPane(ListPane[Event]):
         return event_query(scene)
 
     def found_rows(self, scene: Scene) -> Sequence[Event] | None:
-        """Return the newest list, None before the first: the query filters and sorts it."""
+        """Return the newest list of the rank, None before it: the query filters and sorts it."""
         from ccltui.tui.state.wanted_queries import listed_events
 
-        table = listed_events(scene)
-        return None if table is None else self.made_from("events", Events, table)
+        table, query = listed_events(scene), self.query(scene)
+        if table is None or query is None or table.rank != query.rank:
+            return None
+        return self.made_from("events", Events, table)
 
     def rows(self, scene: Scene) -> Sequence[Event]:
         """Return the newest list."""
@@ -160,9 +161,10 @@ class EventsPane(ListPane[Event]):
 
     def sort_columns(self, scene: Scene) -> tuple[str, ...]:
         """Return the orders that rows of this kind can have."""
-        from ccltui.tui.state.event_table import ORDERS, ORDERS_OF_DEVICE
-
-        return ORDERS if self.kind(scene) == COLLECTIVES else ORDERS_OF_DEVICE
+        titles = super().sort_columns(scene)
+        if self.kind(scene) == COLLECTIVES:
+            return titles
+        return tuple(title for title in titles if title not in self.of_calls)
 
     def columns_in(self, scene: Scene, width: int) -> Sequence[Column[Event]]:
         """Return the columns; device work has no numbers of collectives."""
@@ -171,45 +173,23 @@ class EventsPane(ListPane[Event]):
             return shown
         return [column for column in shown if column.title not in self.of_calls]
 
-    def heading(self, scene: Scene, column: Column[Event]) -> str:
-        """Return the heading of a column, with a mark on that of the order."""
-        table = self.table(scene)
-        order = IN_TIME if table is None else table.listing.sorting
-        by = Sorting(_TITLES.get(order.column, order.column), order.reverse)
-        return by.marked(column.title)
-
     def table(self, scene: Scene) -> EventTable | None:
         """Return the newest table of events."""
         rows = self.found_rows(scene)
         return rows.table if isinstance(rows, Events) else None
 
-    def paint(self, scene: Scene, height: int, width: int) -> Planes:
-        """Draw a page of the list, once that of the selected rank has come."""
-        from ccltui.draw.planes import Planes
-
-        table, query = self.table(scene), event_query(scene)
-        if table is not None and query is not None and table.rank == query.rank:
-            return super().paint(scene, height, width)
-        planes = Planes.blank(height, width, Ink.TEXT)
-        planes.put(1, 1, until_read(scene, "Events appear here as they are listed."), Ink.DIM)
-        return planes
-
-    def legend(self, scene: Scene, *, narrow: bool) -> Line:
-        """Return the rank of the listed events, their number and their order."""
-        rank = scene.state.selection.rank
-        if self.table(scene) is None or rank is None:
-            return []
-        own = self.own.of(scene.state)
-        filtered = f" /{fit(own.pattern, 12).rstrip()}/" if own.pattern else ""
-        return [
-            (f"{rank_name(rank)}  {self.counted(scene)}{filtered}  {own.sorting.text} ", Ink.TAB)
-        ]
-
     def counted(self, scene: Scene) -> str:
-        """Return the number of rows; device work has no plural."""
+        """Return the number of rows without a filter; device work has no plural."""
+        table = self.table(scene)
+        total = 0 if table is None else table.total
         if self.kind(scene) == COLLECTIVES:
-            return numbers.counted(self.count(scene), "collective")
-        return f"{numbers.count(self.count(scene))} {DEVICE}"
+            return numbers.counted(total, "collective")
+        return f"{numbers.count(total)} {DEVICE}"
+
+    def remark(self, scene: Scene, *, narrow: bool) -> str:
+        """Return the rank of the listed events."""
+        table = self.table(scene)
+        return "" if table is None else rank_name(table.rank)
 
     def status(self, scene: Scene, width: int) -> tuple[Line, Line]:
         """Return the selected collective, and the full name of the selected row with its place."""
@@ -250,11 +230,9 @@ class EventsPane(ListPane[Event]):
 
     def why_no_rows(self, scene: Scene) -> str:
         """Return the reason: the list is empty, or not computed yet."""
-        if not scene.findings.lanes:
-            return Pane.why_no_rows(self, scene)
         table = self.table(scene)
         if table is None:
-            return "still listing"
+            return until_read(scene, "events appear here as they are listed")
         listing = table.listing
         if listing.pattern:
             of = f"of {numbers.counted(table.total, 'row')} of {listing.kind}"
@@ -300,11 +278,11 @@ class EventsPane(ListPane[Event]):
     def records(self, scene: Scene) -> Iterator[Record]:
         """Yield the listed events in their order."""
         for event in self.rows(scene):
-            table, row = event.table, event.row
+            table = event.table
             yield {
                 "rank": table.rank,
-                "start_ns": table.time_ns(row),
-                "dur_ns": int(table.dur_ns[row]),
+                "start_ns": event.time_ns,
+                "dur_ns": event.dur_ns,
                 "name": event.name,
                 **({} if table.calls is None else {name: event.of_call(name) for name in _OF_CALL}),
             }

@@ -225,9 +225,7 @@ def _put_waiting(planes: Planes, scene: Scene) -> None:
     planes.put(1, 1, _waiting(scene), Ink.STRONG)
     y = 3
     for note in (*_found_instead(scene), *notes(scene)):
-        for line in wrap(note.text, planes.width - 2, most=_NOTE_LINES, indent="  "):
-            planes.put(y, 1, line, note.ink)
-            y += 1
+        y = planes.put_wrapped(y, note.text, note.ink, most=_NOTE_LINES, indent="  ")
 
 
 def _below(scene: Scene) -> str:

@@ -169,8 +169,7 @@ class HangsPane(FilePane[Row]):
 
     def found_rows(self, scene: Scene) -> Sequence[Row] | None:
         """Return the rows of the newest query, None while it has no answer."""
-        found = scene.answers.to(self.query(scene))
-        return None if found is None else found.answer
+        return scene.answers.answer(self.query(scene))
 
     def words(self, row: Row) -> tuple[str, ...]:
         """Return ranks, what they do, and where."""

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ccltui.draw.palette import Ink
-from ccltui.draw.text import Align, fit, fit_middle, wrap
+from ccltui.draw.text import Align, fit, fit_middle
 from ccltui.parsers import numbers
 from ccltui.parsers.errors import GrammarError
 from ccltui.tui.moves.cursor import no_time
@@ -361,7 +361,9 @@ class ListPane(Pane, Generic[R]):
 
     def to_row(self, scene: Scene, row: int) -> ViewState:
         """Put the cursor on a row."""
-        return self.changed(scene, row=row, chosen=self.row_name(self.rows(scene)[row]))
+        rows = self.rows(scene)
+        chosen = self.row_name(rows[row]) if row < len(rows) else None
+        return self.changed(scene, row=row, chosen=chosen)
 
     def changed(self, scene: Scene, **changes: Any) -> ViewState:
         """Return the view with other values of the state of the list."""
@@ -501,8 +503,7 @@ class ListPane(Pane, Generic[R]):
         rows = self.rows(scene)
         if not rows:
             why = self.why_no_rows(scene)
-            for y, text in enumerate(wrap(f"{why[0].upper()}{why[1:]}.", width - 2), 1):
-                planes.put(y, 1, text, Ink.DIM)
+            planes.put_wrapped(1, f"{why[0].upper()}{why[1:]}.", Ink.DIM)
             return planes
         at = self.row(scene)
         top = self.put_above(planes, scene)
@@ -513,11 +514,10 @@ class ListPane(Pane, Generic[R]):
         shown = rows[first : first + room]
         lines, used = self.lines(scene, shown, width)
         planes.put(top, 1, lines[0], Ink.DIM)
-        padded = used + _GAP if self.has_bars else width
+        padded = used + _GAP if self.has_bars else None
         for index, (row, line) in enumerate(zip(shown, lines[1:], strict=True)):
             y, on = top + 1 + index, first + index == at
-            text = f"{'▶' if on else ' '}{line}".ljust(padded)
-            planes.put(y, 0, text, Ink.LABEL_ON if on else self.ink(row))
+            planes.put_row(y, line, self.ink(row), on=on, width=padded)
             planes.listed[y] = first + index
         details = self.details_of(rows[at], width - 2)[:below]
         at_line = self.details_from(top + len(shown), height - below)

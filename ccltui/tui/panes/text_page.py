@@ -182,8 +182,7 @@ def paint_lines(planes: Planes, lines: Sequence[tuple[str, Ink]], row: int) -> N
     for y, (text, ink) in enumerate(lines[first : first + room]):
         on = first + y == at
         shown = text if len(text) <= width - 1 else text[: width - 2] + "…"
-        line = ("▶" if on else " ") + shown
-        planes.put(y, 0, line.ljust(width), Ink.LABEL_ON if on else ink)
+        planes.put_row(y, shown, ink, on=on)
         planes.listed[y] = first + y
     for y, text in enumerate(below, height - len(below)):
         planes.put(y, 1, text, Ink.DIM)

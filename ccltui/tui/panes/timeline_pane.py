@@ -193,14 +193,14 @@ def _idle_text(scene: Scene) -> str:
     from ccltui.tui.state.rank_lanes import IDLE_LANE
     from ccltui.tui.state.wanted_queries import stream_query
 
-    found, selection = scene.answers.to(stream_query(scene)), scene.state.selection
+    found, selection = scene.answers.answer(stream_query(scene)), scene.state.selection
     rank, at = selection.rank or "", selection.time_ns
     lane = scene.findings.lanes.get(rank)
-    if found is None or found.answer is None or lane is None or at is None:
+    if found is None or lane is None or at is None:
         return "idle"
 
     now = int(lane.own(np.array(scene.findings.origin_ns + at, np.int64)))
-    for stream in found.answer.get(rank, ()):
+    for stream in found.get(rank, ()):
         row = int(stream.start_ns.searchsorted(now, side="right")) - 1
         if stream.label == IDLE_LANE and row >= 0 and stream.end_ns[row] > now:
             return f"idle: {stream.text(int(stream.name[row]))}"

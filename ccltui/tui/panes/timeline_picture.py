@@ -12,6 +12,7 @@ from ccltui.draw.planes import Planes
 from ccltui.draw.rank_rows import ArrowEnd, RankRow, StepMark, grown, put_arrow, timeline
 from ccltui.draw.ruler import put_area, put_hits
 from ccltui.draw.timeline_chart import Selected, TimeGrid
+from ccltui.metrics.view.words import sentence
 from ccltui.tui.moves import measured_area
 from ccltui.tui.moves.cursor import until_read
 from ccltui.tui.state.job_findings import Span, Step
@@ -43,7 +44,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
     span = scene.findings.span
     if span is None:
         planes = Planes.blank(height, width, Ink.TEXT)
-        planes.put(1, 1, until_read(scene, "Ranks appear here as they are read."), Ink.DIM)
+        planes.put(1, 1, sentence(until_read(scene, "ranks appear here as they are read")), Ink.DIM)
         return planes
     rows = rank_rows(scene)
     selection, merged = scene.state.selection, TIMELINE_STATE.of(scene.state).merged
@@ -116,14 +117,14 @@ def around(scene: Scene, labels: Sequence[str], span: Span, height: int, width: 
 
 def _put_launch(planes: Planes, scene: Scene, rows: Sequence[RankRow]) -> None:
     """Draw the arrow from the launch of the work at the cursor to the work."""
-    found = scene.answers.to(launch_query(scene))
+    found = scene.answers.answer(launch_query(scene))
     lane = scene.findings.lanes.get(scene.state.selection.rank or "")
-    if found is None or found.answer is None or lane is None:
+    if found is None or lane is None:
         return
     if planes.width <= max(gutter(scene), 1):  # no room for the chart, nor for the labels' column
         return
     site, row, tops = (
-        found.answer,
+        found,
         rows[_selected(scene)],
         np.flatnonzero(planes.style[:, 1] == Ink.LABEL_ON),
     )
@@ -190,10 +191,8 @@ def _selected(scene: Scene) -> int:
 
 def rank_rows(scene: Scene) -> list[RankRow]:
     """Return the timeline rows of each rank, in order."""
-    found = scene.answers.to(stream_query(scene))
-    streams: Streams = {} if found is None or found.answer is None else found.answer
-    asked = scene.answers.to(host_query(scene))
-    hosts: Mapping[str, HostLanes] = {} if asked is None or asked.answer is None else asked.answer
+    streams: Streams = scene.answers.answer(stream_query(scene)) or {}
+    hosts: Mapping[str, HostLanes] = scene.answers.answer(host_query(scene)) or {}
     limited = scene.answers.to(kernel_query(scene))
     only: Mapping[str, Track] | None = None if limited is None else limited.answer
     lanes, alone = scene.findings.lanes, limited is None and is_network_alone(scene)

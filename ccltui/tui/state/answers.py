@@ -76,6 +76,16 @@ class Answers(Struct, frozen=True):
         found = self._newest.get(type(query))
         return found if found is not None and found.query == query else None
 
+    def answer(self, query: Query[A] | None) -> A | None:
+        """Return the answer to exactly this query, None while it is not known."""
+        found = self.to(query)
+        return None if found is None else found.answer
+
+    def problem(self, query: Query[Any] | None) -> str:
+        """Return the reason why this query has no answer, "" while that is not known."""
+        found = self.to(query)
+        return "" if found is None else found.problem
+
     def with_result(self, found: Answered[Any]) -> Answers:
         """Return a copy with a result in place of the previous one of its kind."""
         return Answers({**self._newest, type(found.query): found})

@@ -202,9 +202,6 @@ def _matching(table: EventTable, pattern: str) -> Bool:
     return np.isin(table.name, hits)
 
 
-ORDERS: Final = ("time", "duration", "name", "lag", "bytes", "k", "it", "this rank late")
-"""Orders of rows: places, times and names ascending, sizes descending."""
-ORDERS_OF_DEVICE: Final = ORDERS[:3]
 _NUMBERS: Final = {
     "lag": "lag_ns",
     "bytes": "message_bytes",
@@ -216,10 +213,13 @@ _ASCENDING: Final = ("k", "it")
 
 
 def _key(table: EventTable, order: str) -> I64 | None:
-    """Return the ascending sort key; None for the order of time, in which rows already are."""
-    if order == "duration":
+    """Return the sort key of a column, ascending for places and names, descending for sizes.
+
+    None for the order of time, in which rows already are.
+    """
+    if order == "dur":
         return np.negative(table.dur_ns)
-    if order == "name":
+    if order == "what":
         names, place = np.unique(table.name, return_inverse=True)
         by_name = np.argsort(np.array([table.text(name) for name in names.tolist()]))
         rank = np.empty(len(by_name), np.int64)

@@ -68,8 +68,7 @@ def result_of(scene: Scene) -> Result | None:
     """Return the result of `findings`, None while it is not computed."""
     found = scene.findings.results.get("findings")
     if found is None and (asked := query(scene)) is not None:
-        answered = scene.answers.to(asked)
-        rows = None if answered is None else answered.answer
+        rows = scene.answers.answer(asked)
         return rows[0] if rows else None
     return found
 

@@ -53,4 +53,4 @@ class Sorting(Struct, frozen=True):
 
 
 AS_FOUND: Final = Sorting()
-IN_TIME: Final = Sorting("time")
+IN_TIME: Final = Sorting("start")

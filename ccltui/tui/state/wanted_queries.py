@@ -185,8 +185,7 @@ def hits_in_view(scene: Scene, among: Among) -> Hits | None:
     query = hit_query(scene)
     if query is None or query.search.among is not among:
         return None
-    found = scene.answers.to(query)
-    return None if found is None else found.answer
+    return scene.answers.answer(query)
 
 
 def listed_events(scene: Scene) -> EventTable | None:

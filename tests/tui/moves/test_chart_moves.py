@@ -475,6 +475,13 @@ def test_the_cursor_stays_on_its_metric_when_others_go() -> None:
     assert row.name == "step_ms"
 
 
+def test_a_click_on_a_row_that_is_gone_since_it_was_drawn_puts_the_cursor_on_the_last() -> None:
+    found = scene(pane=METRICS)
+    at = found.with_state(PANE.clicked(found, 99))
+
+    assert PANE.row(at) == len(keys(found)) - 1
+
+
 def test_files_are_filtered_by_any_cell() -> None:
     pane, found = FilesPane(), scene()
 

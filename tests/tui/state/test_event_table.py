@@ -15,7 +15,7 @@ from ccltui.tui.moves import row_moves, view_moves
 from ccltui.tui.panes.events import EVENTS as PANE
 from ccltui.tui.panes.events import event_query
 from ccltui.tui.state.answers import Answered
-from ccltui.tui.state.event_table import ORDERS, EventTable, event_table
+from ccltui.tui.state.event_table import EventTable, event_table
 from ccltui.tui.state.pane_names import ALIGNMENT, EVENTS, OVERVIEW, TIMELINE
 from ccltui.tui.state.pane_states import DEVICE, EVENTS_STATE, Listing
 from ccltui.tui.state.query_kinds import EventQuery
@@ -72,7 +72,7 @@ def test_the_worst_come_first_when_sorted_by_lag() -> None:
     assert found.order[:3].tolist() == [40, 41, 20]
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("order", [one.title for one in PANE.columns])
 def test_every_order_can_be_reversed(order: str) -> None:
     rows = table_of(events(Listing(sorting=Sorting(order)))).order.tolist()
     back = table_of(events(Listing(sorting=Sorting(order, reverse=True)))).order.tolist()
@@ -94,7 +94,7 @@ def test_each_column_of_collectives_is_an_order(order: str, column: str, sign: i
 
 
 def test_device_work_can_be_filtered_by_name_and_sorted_by_duration() -> None:
-    found = table_of(events(Listing(DEVICE, Sorting("duration"), "GEMM")))
+    found = table_of(events(Listing(DEVICE, Sorting("dur"), "GEMM")))
 
     assert (len(found), found.total) == (84, 168)
     assert {found.name_of(int(row)) for row in found.order} == {"sm90_xmma_gemm_bf16"}
@@ -103,7 +103,7 @@ def test_device_work_can_be_filtered_by_name_and_sorted_by_duration() -> None:
 
 
 def test_names_are_sorted_as_text() -> None:
-    found = table_of(events(Listing(DEVICE, Sorting("name"))))
+    found = table_of(events(Listing(DEVICE, Sorting("what"))))
 
     names = [found.name_of(int(row)) for row in found.order]
     assert names == sorted(names)
@@ -157,7 +157,7 @@ def test_sorts_that_device_work_lacks_are_left_out() -> None:
         found = found.with_state(row_moves.sort(1)(found))
         orders.append(PANE.sorting(found).column)
 
-    assert orders == ["time", "duration", "name", "time"]
+    assert orders == ["start", "dur", "what", "start"]
     found = events(Listing(sorting=Sorting("bytes"), pattern="gemm"))
     found = found.with_state(row_moves.next_kind(found))
     own = EVENTS_STATE.of(found.state)

@@ -38,7 +38,7 @@ def test_device_work_is_listed_where_there_are_no_collectives(
 
 def test_a_choice_of_the_user_stays() -> None:
     found = scene()
-    chosen = replace(EVENTS_STATE.default, sorting=Sorting("duration"))
+    chosen = replace(EVENTS_STATE.default, sorting=Sorting("dur"))
     found = found.with_state(EVENTS_STATE.put(found.state, chosen))
 
     assert EVENTS_STATE.of(told(found, 0).state) == chosen

@@ -80,8 +80,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
     planes.put_fitted(0, 0, title.ljust(width, "─"), Ink.STRONG)
     why = _why_nothing(scene, chain)
     if chain is None or why:
-        for y, line in enumerate(wrap(why, width - 2), 1):
-            planes.put(y, 1, line, Ink.DIM)
+        planes.put_wrapped(1, why, Ink.DIM)
         return planes
     name, axis = _widths(width)
     rows = list(_rows(chain, name, width))

@@ -43,10 +43,8 @@ def paint_block(scene: Scene, height: int, width: int) -> Planes:
     block = compare_ranks.block(scene)
     planes.put(0, 0, _title(block).ljust(width, "─"), Ink.STRONG)
     if block is None:
-        for y, line in enumerate(
-            wrap(compare_ranks.problem(scene) or "looking for repetitions…", width - 2), 1
-        ):
-            planes.put(y, 1, line, Ink.DIM)
+        why = compare_ranks.problem(scene) or "looking for repetitions…"
+        planes.put_wrapped(1, why, Ink.DIM)
         return planes
     planes.put(1, 1, fit(_summary(block), width - 2).rstrip(), Ink.DIM)
     columns = (
@@ -64,8 +62,7 @@ def paint_block(scene: Scene, height: int, width: int) -> Planes:
     first = at // room * room
     for y, line in enumerate(lines[1 + first : 1 + first + room], 3):
         on = first + y - 3 == at and drawer_has_keys(scene)
-        text = ("▶" if on else " ") + line
-        planes.put(y, 0, text.ljust(width), Ink.LABEL_ON if on else Ink.TEXT)
+        planes.put_row(y, line, Ink.TEXT, on=on)
     return planes
 
 
@@ -221,9 +218,7 @@ def _collective(scene: Scene, height: int, width: int) -> Planes:
         y += 1
     chosen = drawer.row(scene) - len(communicator.labels) if drawer_has_keys(scene) else -1
     for index, text in links:
-        ink = Ink.LABEL_ON if index == chosen else Ink.TEXT
-        sign = "▶" if index == chosen else " "
-        planes.put(y, 0, (sign + text).ljust(width), ink)
+        planes.put_row(y, text, Ink.TEXT, on=index == chosen)
         y += 1
     for line in more:
         planes.put(y, 1, line, Ink.DIM)
@@ -277,8 +272,7 @@ def _put_ranks(planes: Planes, scene: Scene, ranks: list[tuple[str, list[str]]],
     for index, (label, _) in enumerate(ranks[first : first + room]):
         on = first + index == at
         ink = Ink.STRONG if label == scene.state.selection.rank else Ink.TEXT
-        text = ("▶" if on else " ") + lines[1 + first + index].ljust(planes.width - 1)
-        planes.put(2 + index, 0, text, Ink.LABEL_ON if on else ink)
+        planes.put_row(2 + index, lines[1 + first + index], ink, on=on)
     left = len(ranks) - first - room
     if len(ranks) > room:
         text = "the last ranks: k goes back"

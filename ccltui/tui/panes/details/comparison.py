@@ -10,7 +10,7 @@ from ccltui.draw.glyphs import HEIGHTS
 from ccltui.draw.palette import KIND_INKS, Ink, filled, style_of
 from ccltui.draw.planes import Planes
 from ccltui.draw.table import Column, table
-from ccltui.draw.text import fit, wrap
+from ccltui.draw.text import fit
 from ccltui.draw.timeline_chart import merged_row, shaded_row
 from ccltui.metrics.compare.step_diff import ADDED, MATCHED, MISSING_HERE
 from ccltui.parsers import numbers
@@ -133,10 +133,8 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
         planes.put(1, 1, waterfall_line(parts, width - 2), Ink.STRONG)
         top = 2
     if found is None:
-        for y, line in enumerate(
-            wrap(compare_ranks.problem(scene) or "matching the kernels of both…", width - 2), top
-        ):
-            planes.put(y, 1, line, Ink.DIM)
+        why = compare_ranks.problem(scene) or "matching the kernels of both…"
+        planes.put_wrapped(top, why, Ink.DIM)
         return planes
     planes.put(top, 1, fit(_summary(found), width - 2).rstrip(), Ink.TEXT)
     y = top + 1
@@ -227,9 +225,7 @@ def _put_rows(planes: Planes, y: int, scene: Scene, found: StepDiff) -> None:
     planes.put(y, 1, lines[0], Ink.DIM)
     for offset, (row, line) in enumerate(zip(shown, lines[1:], strict=True)):
         on = first + offset == at and drawer_has_keys(scene)
-        text = ("▶" if on else " ") + line
-        ink = Ink.LABEL_ON if on else _INK[int(found.op[row])]
-        planes.put(y + 1 + offset, 0, text.ljust(planes.width), ink)
+        planes.put_row(y + 1 + offset, line, _INK[int(found.op[row])], on=on)
 
 
 def _row(found: StepDiff, row: int) -> list[str]:

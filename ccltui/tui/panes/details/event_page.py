@@ -41,8 +41,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
     planes.put_fitted(0, 0, title.ljust(width, "─"), Ink.STRONG if focused else Ink.RULER)
     if found is None:
         why = inspector.problem(scene) or "reading what is recorded of this event…"
-        for y, line in enumerate(wrap(why, width - 2), 1):
-            planes.put(y, 1, line, Ink.DIM)
+        planes.put_wrapped(1, why, Ink.DIM)
         return planes
     facts, links = _facts(found, width - 2, len(title)), _links(found.links, width - 2)
     room = max(height - 1, 2)
@@ -64,9 +63,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
 def _put_links(planes: Planes, links: Sequence[str], top: int, page: int, chosen: int) -> None:
     first = min(max(chosen, 0), max(len(links) - 1, 0)) // max(page, 1) * page
     for y, text in enumerate(links[first : first + page], top):
-        on = first + y - top == chosen
-        line = ("▶" if on else " ") + text.ljust(planes.width - 1)
-        planes.put(y, 0, line, Ink.LABEL_ON if on else Ink.TEXT)
+        planes.put_row(y, text, Ink.TEXT, on=first + y - top == chosen)
     last = min(first + page, len(links))
     if page and page < len(links):
         count = f" {first + 1}-{last} of {len(links)} links "
