@@ -77,7 +77,8 @@ vary by chance alone, that for the rank that comes last most often is up to 1.8 
 _MOST_UNKNOWN: Final = 3
 MAIN_CAUSE: Final = 0.6
 """Share of all idle time for hosts from which on one cause of it is taken for that of what hosts
-cost in all: the replay gives back all of it together."""
+cost in all: the replay gives back all of it together. It is no cost of all hosts where this share
+of it is waiting for half of the ranks or fewer."""
 BEHIND: Final = 1.1
 """Hosts that cost this many times what devices idle for them keep other ranks waiting too."""
 _NOTHING: Final = 5e-4
@@ -378,6 +379,8 @@ class Culprits:
             return list(found)
         if main.cost_ms < MAIN_CAUSE * sum(one.cost_ms or 0.0 for one in idle):
             return list(found)
+        if self._few_keep_waiting(found, saves - main.cost_ms):
+            return list(found)
         cost = self._cost(main.cost_ms, saves)
         lost = min(saves, period_ms)
         text, more, why = main.text, main.more, ""
@@ -400,6 +403,13 @@ class Culprits:
             evidence=(*self._replayed(), *main.evidence),
         )
         return [told, *(one for one in found if one is not main)]
+
+    def _few_keep_waiting(self, found: Sequence[Finding], lost_ms: float) -> bool:
+        """Return whether most of a loss is waiting for some ranks: their hosts cost it, not all."""
+        waits = [one for one in found if one.kind == "waiting_for_rank" and one.where.ranks]
+        ranks = {rank for one in waits for rank in one.where.ranks}
+        waited_ms = sum(one.cost_ms or 0.0 for one in waits)
+        return 2 * len(ranks) <= len(self._view.job.ranks) and waited_ms >= MAIN_CAUSE * lost_ms
 
     def _absent(self, found: Sequence[Finding]) -> Iterator[Finding]:
         """Yield a finding on the only rank without a file, where the others may wait for it."""
