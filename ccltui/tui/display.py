@@ -12,6 +12,7 @@ from textual.widget import Widget
 import ccltui.tui.panes  # noqa: F401  (registers the panes)
 from ccltui.tui.chrome import chrome_lines
 from ccltui.tui.chrome.canvas import CellCanvas, TextLines
+from ccltui.tui.chrome.chrome_lines import status
 from ccltui.tui.chrome.load_bar import LoadBar
 from ccltui.tui.chrome.theme import Appearance
 from ccltui.tui.state.pane import (
@@ -236,6 +237,4 @@ def _below(scene: Scene, prompt: Prompt | None, width: int) -> list[Line]:
         return prompt.lines(width)
     if scene.session.job is None:
         return chrome_lines.waiting(scene, width)
-    from ccltui.tui.chrome.chrome_lines import status  # noqa: PLC0415  (after the first paint)
-
     return status(scene, width)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from ccltui.tui.moves import loss_list
 from ccltui.tui.state.file_rows import capture_rows
 from ccltui.tui.state.finding_rows import findings, rank_bars
 from ccltui.tui.state.pane_names import RANKS, TIMELINE
@@ -66,6 +65,8 @@ def to_row(scene: Scene, row: int) -> ViewState:
 
 def open_row(scene: Scene) -> ViewState:
     """Show the evidence of a finding or a rank; a capture is loaded elsewhere."""
+    from ccltui.tui.moves import loss_list  # noqa: PLC0415  (not needed to start)
+
     section = section_of(scene)
     if section is Section.FINDINGS and findings(scene):
         return loss_list.show(scene, chosen_of(scene, section))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ccltui.draw.palette import HEAT, LEVELS, Ink
 from ccltui.draw.text import fit_middle
 from ccltui.parsers import numbers
+from ccltui.tui.moves.cursor import to_collective
 from ccltui.tui.panes.chart_pane import ChartPane
 from ccltui.tui.panes.cursor_text import as_many, collective_text
 from ccltui.tui.state.name_search import Among
@@ -81,8 +82,6 @@ class AlignmentPane(ChartPane):
 
     def to_hit(self, scene: Scene, place: int) -> ViewState:
         """Select a collective."""
-        from ccltui.tui.moves.cursor import to_collective
-
         return to_collective(scene, place)
 
     def name_at_cursor(self, scene: Scene) -> str | None:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from ccltui.draw.palette import Ink
 from ccltui.draw.text import fit
 from ccltui.parsers import numbers
-from ccltui.tui.moves.cursor import until_read
+from ccltui.tui.moves.cursor import in_view, show_communicator, until_read
 from ccltui.tui.panes.cursor_text import collective_text
 from ccltui.tui.panes.list_pane import Column, ListPane
 from ccltui.tui.state.name_search import Among
@@ -212,8 +212,6 @@ class EventsPane(ListPane[Event]):
 
     def to_row(self, scene: Scene, row: int) -> ViewState:
         """Select the event at a place of the list, and its collective in the other panes."""
-        from ccltui.tui.moves.cursor import in_view, show_communicator
-
         table, state = self.table(scene), scene.state
         if table is None:
             return state

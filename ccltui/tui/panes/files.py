@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ccltui.draw.palette import Ink
 from ccltui.parsers import numbers
+from ccltui.parsers.missing_ranks import ranges_text
 from ccltui.tui.panes.list_pane import Column, ListPane, name_column
 from ccltui.tui.state.pane_names import FILES as NAME
 from ccltui.tui.state.scene import Scene
@@ -96,7 +97,6 @@ FILES: Final = FilesPane()
 
 def file_rows(session: Session) -> list[FileRow]:
     """Return all rows; captures are only listed where there is a choice."""
-    from ccltui.parsers.missing_ranks import ranges_text
     from ccltui.tui.state.file_rows import FileRow, capture_rows
 
     job = session.job

@@ -24,6 +24,7 @@ from ccltui.tui.state.answers import FileQuery, Query
 from ccltui.tui.state.pane import Pane, Record, pane_in_view
 from ccltui.tui.state.pane_states import ListState, OwnState
 from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.second_path import queries_of
 from ccltui.tui.state.sorting import AS_FOUND, Sorting, Value
 from ccltui.tui.state.view_state import ViewState
 from ccltui.tui.styled_text import Line
@@ -287,8 +288,6 @@ class ListPane(Pane, Generic[R]):
 
     def queries(self, scene: Scene) -> Iterable[Query[Any]]:
         """Yield the query for the rows, and for the numbers of a second path."""
-        from ccltui.tui.state.second_path import queries_of
-
         query = self.query(scene)
         if query is None:
             return ()

@@ -9,13 +9,15 @@ from msgspec.structs import replace
 
 from ccltui.draw.palette import Ink
 from ccltui.draw.text import wrap
+from ccltui.tui.moves import overview_rows
 from ccltui.tui.panes.metrics import METRICS
 from ccltui.tui.state.answers import Query
-from ccltui.tui.state.finding_rows import findings
+from ccltui.tui.state.finding_rows import findings, query
 from ccltui.tui.state.pane import Pane, Record
 from ccltui.tui.state.pane_names import OVERVIEW as NAME
 from ccltui.tui.state.pane_states import Section
 from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.second_path import queries_of
 from ccltui.tui.state.sorting import Sorting
 from ccltui.tui.state.view_state import ViewState
 from ccltui.tui.styled_text import Line
@@ -47,9 +49,6 @@ class OverviewPane(Pane):
 
     def queries(self, scene: Scene) -> Iterable[Query[Any]]:
         """Return the queries for the second path, and for findings where nothing is a trace."""
-        from ccltui.tui.state.finding_rows import query
-        from ccltui.tui.state.second_path import queries_of
-
         asked = query(scene)
         return [*queries_of(scene), *(() if asked is None else (asked,))]
 
@@ -66,37 +65,27 @@ class OverviewPane(Pane):
 
     def status(self, scene: Scene, width: int) -> tuple[Line, Line]:
         """Return the sentences of the selected finding, or what enter does."""
-        from ccltui.tui.moves.overview_rows import section_of
-
         if not scene.findings.metrics and not findings(scene):
             return [], []
-        section = section_of(scene)
+        section = overview_rows.section_of(scene)
         if section is Section.FINDINGS:
             return _of_finding(scene, width) if findings(scene) else ([], [])
         return [(f" {_HINTS[section]}", Ink.DIM)], []
 
     def count(self, scene: Scene) -> int:
         """Return the number of rows of all parts."""
-        from ccltui.tui.moves.overview_rows import sections
-
-        return sum(sections(scene).values())
+        return sum(overview_rows.sections(scene).values())
 
     def row(self, scene: Scene) -> int:
         """Return the selected row of all parts."""
-        from ccltui.tui.moves.overview_rows import selected_row
-
-        return selected_row(scene)
+        return overview_rows.selected_row(scene)
 
     def clicked(self, scene: Scene, row: int) -> ViewState:
         """Show the evidence of a finding or a rank; select a capture."""
-        from ccltui.tui.moves import overview_rows
-
         return overview_rows.clicked(scene, row)
 
     def to_row(self, scene: Scene, row: int) -> ViewState:
         """Select a row."""
-        from ccltui.tui.moves import overview_rows
-
         return overview_rows.to_row(scene, row)
 
     # Filter and order are those of all metrics, which then come into view.
@@ -130,9 +119,7 @@ class OverviewPane(Pane):
 
     def metric(self, scene: Scene) -> str:
         """Return the metric of the selected part."""
-        from ccltui.tui.moves.overview_rows import section_of
-
-        is_finding = section_of(scene) is Section.FINDINGS
+        is_finding = overview_rows.section_of(scene) is Section.FINDINGS
         return "findings" if is_finding else super().metric(scene)
 
 
@@ -147,9 +134,7 @@ _HINTS: Final = {
 
 def _of_finding(scene: Scene, width: int) -> tuple[Line, Line]:
     """Return the sentences of the selected finding; of the headline, which is above, what to do."""
-    from ccltui.tui.moves.overview_rows import chosen_of
-
-    at = chosen_of(scene, Section.FINDINGS)
+    at = overview_rows.chosen_of(scene, Section.FINDINGS)
     row = findings(scene)[at]
     text = f"{row['text']} {row['more']} {row['do']}" if at else _HINTS[Section.FINDINGS]
     lines = wrap(str(text), width - 2, most=2)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ccltui.draw.palette import Ink
+from ccltui.draw.palette import Ink, filled, style_of
 from ccltui.draw.text import fit_middle
 from ccltui.parsers import numbers
+from ccltui.tui.moves.cursor import show_communicator
 from ccltui.tui.panes.cursor_text import as_many, named
 from ccltui.tui.panes.list_pane import UNKNOWN, Column, ListPane, Page
 from ccltui.tui.state.answers import Query
@@ -360,8 +361,6 @@ def _put_bar(
     planes: Planes, y: int, x: int, row: Mapping[str, Any], most_ms: float, *, colour: bool
 ) -> None:
     """Draw the time in collectives against the longest of all rows: hidden, then exposed."""
-    from ccltui.draw.palette import filled, style_of
-
     comm, exposed = row["comm_ms"], row["exposed_ms"]
     if comm is None or not most_ms:
         return
@@ -416,7 +415,6 @@ def why_not_open(scene: Scene) -> str | None:
 def to_worst(scene: Scene) -> ViewState:
     """Show the collective with most waiting of the row, else its communicator, in Alignment."""
     from ccltui.tui.moves import loss_list
-    from ccltui.tui.moves.cursor import show_communicator
 
     row = PARALLELISM.chosen(scene)
     if row is None:

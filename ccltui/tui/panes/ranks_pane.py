@@ -236,9 +236,11 @@ class RanksPane(ListPane[Row]):
         across = kind if any(table.members.get(kind, {}).values()) else "node"
         name = None if row is None or row.fold is None else row.fold.name
         room = height // 2 - 1
-        from ccltui.tui.panes.wait_board import wait_board
+        from ccltui.tui.panes.wait_board import wait_board, wait_levels
 
-        board = wait_board(table, across, room, width, selected=name, colour=scene.colour)
+        level = self.made_from("levels", wait_levels, table, across)
+        names = list(table.members[across])
+        board = wait_board(level, names, room, width, selected=name, colour=scene.colour)
         planes.paste(board, top, 0)
         return top + board.height
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from ccltui.draw.bars import spark
 from ccltui.draw.palette import Ink
 from ccltui.draw.text import clean, wrap
 from ccltui.parsers.numbers import quantity
@@ -51,8 +52,6 @@ def _trend(values: Callable[[RunRow], Sequence[float | None]]) -> Column[RunRow]
     """Return a column of sparklines; "" for fewer than two values."""
 
     def text(row: RunRow, room: int) -> str:
-        from ccltui.draw.bars import spark
-
         return spark(values(row), room) if len(values(row)) > 1 else ""
 
     def widest(width: int) -> int:

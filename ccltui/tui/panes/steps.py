@@ -20,6 +20,7 @@ from ccltui.tui.state.pane import Record
 from ccltui.tui.state.pane_names import STEPS as NAME
 from ccltui.tui.state.pane_states import with_event
 from ccltui.tui.state.scene import Scene, rank_name
+from ccltui.tui.state.second_path import compared, queries_of
 from ccltui.tui.state.session import Session
 from ccltui.tui.state.sorting import Sorting
 from ccltui.tui.state.view_state import Shown, ViewState
@@ -141,7 +142,6 @@ class StepsPane(ListPane[Step]):
     def queries(self, scene: Scene) -> Iterable[Query[Any]]:
         """Yield the queries for the parts of all steps, and for who keeps the others waiting."""
         from ccltui.tui.state.query_kinds import CulpritsQuery, StepsQuery
-        from ccltui.tui.state.second_path import queries_of
 
         if not scene.findings.steps:
             return ()
@@ -359,8 +359,6 @@ def _against(scene: Scene, width: int) -> list[str]:
 
     Steps of two jobs are different steps: their means are compared, not one by one.
     """
-    from ccltui.tui.state.second_path import compared
-
     sides = compared(scene)
     if sides is None:
         return []

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from msgspec import Struct
 
 from ccltui.draw.palette import Ink
+from ccltui.draw.text import wrap
 from ccltui.tui.panes.list_pane import FilePane
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.sorting import Sorting, Value
@@ -104,7 +104,7 @@ class TextPage(FilePane[T]):
 
     def sort_columns(self, scene: Scene) -> tuple[str, ...]:
         """Return the titles of all tables, each once; "" is the order in which rows are found."""
-        tables = _tables(tuple(row.text for row in self.found_rows(scene) or ()))
+        tables = self.made_from("tables", _tables, self.found_rows(scene) or ())
         return ("", *dict.fromkeys(title for one in tables for title in one.titles))
 
     def rows(self, scene: Scene) -> Sequence[T]:
@@ -115,7 +115,7 @@ class TextPage(FilePane[T]):
         found, own = self.found_rows(scene), self.own.of(scene.state)
         if found is None or not (own.pattern or own.sorting.column):
             return found or ()
-        tables = _tables(tuple(row.text for row in found))
+        tables = self.made_from("tables", _tables, found)
         lines = _order(len(found), tables, own.sorting)
         if own.pattern:
             titles = {one.titles_at for one in tables}
@@ -150,9 +150,8 @@ class TextPage(FilePane[T]):
         return kept
 
 
-@lru_cache(maxsize=4)
-def _tables(texts: tuple[str, ...]) -> list[TextTable]:
-    return tables_of(texts)
+def _tables(rows: Sequence[TextLine]) -> list[TextTable]:
+    return tables_of([row.text for row in rows])
 
 
 def _order(number: int, tables: Sequence[TextTable], sorting: Sorting) -> list[int]:
@@ -171,8 +170,6 @@ def paint_lines(planes: Planes, lines: Sequence[tuple[str, Ink]], row: int) -> N
         lines: at least one text, each with its ink.
         row: the selected line.
     """
-    from ccltui.draw.text import wrap
-
     height, width = planes.height, planes.width
     at = min(row, len(lines) - 1)
     selected = lines[at][0]

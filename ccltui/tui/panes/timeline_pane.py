@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ccltui.draw.palette import Ink
 from ccltui.draw.text import fit
 from ccltui.parsers import numbers
+from ccltui.tui.moves.cursor import to_time
 from ccltui.tui.panes.chart_pane import ChartPane
 from ccltui.tui.panes.cursor_text import as_many, collective_text, named
 from ccltui.tui.state.answers import Query
@@ -93,8 +94,6 @@ class TimelinePane(ChartPane):
 
     def to_hit(self, scene: Scene, place: int) -> ViewState:
         """Select a time."""
-        from ccltui.tui.moves.cursor import to_time
-
         return to_time(scene, place)
 
     def name_at_cursor(self, scene: Scene) -> str | None:

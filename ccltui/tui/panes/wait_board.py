@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from ccltui.draw.planes import Planes
     from ccltui.metrics.findings.waits.rank_lateness import RankTable
 
+Levels = np.ndarray[tuple[int, int], np.dtype[np.uint8]]
 _GUTTER: Final = 7
 _DECADES: Final = 3.0
 """Waits so many powers of ten below the largest have the lowest colour above none."""
@@ -23,20 +23,24 @@ _MOST_ROWS: Final = 16
 
 
 def wait_board(
-    table: RankTable, kind: str, height: int, width: int, *, selected: str | None, colour: bool
+    level: Levels,
+    names: list[str],
+    height: int,
+    width: int,
+    *,
+    selected: str | None,
+    colour: bool,
 ) -> Planes:
     """Draw the board.
 
     Args:
-        table: The ranks.
-        kind: Kind of fold that is across.
+        level: See `wait_levels`.
+        names: Names of the folds that are across.
         height: Most rows; the board takes as many as its members need, two a row.
         width: Columns.
         selected: Name of the fold to mark.
         colour: Whether cells are coloured, otherwise they are denser characters.
     """
-    columns = table.members[kind]
-    level = _levels(table, kind)
     cells = max(width - _GUTTER - 1, 1)
     per_cell = -(-level.shape[1] // cells)
     per_half = max(1, -(-level.shape[0] // (2 * max(min(height, _MOST_ROWS) - 1, 1))))
@@ -45,7 +49,7 @@ def wait_board(
         small = np.pad(small, ((0, 1), (0, 0)))
     upper, lower = small[::2], small[1::2]
     planes = Planes.blank(1 + len(upper), width, Ink.TEXT)
-    _ruler(planes, list(columns), per_cell, selected)
+    _ruler(planes, names, per_cell, selected)
     for row in range(len(upper)):
         planes.put(1 + row, 1, str(2 * row * per_half), Ink.LABEL)
     area = (slice(1, 1 + len(upper)), slice(_GUTTER, _GUTTER + small.shape[1]))
@@ -57,9 +61,8 @@ def wait_board(
     return planes
 
 
-@lru_cache(maxsize=4)
-def _levels(table: RankTable, kind: str) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
-    """Level of colour of each member (rows) of each fold (columns)."""
+def wait_levels(table: RankTable, kind: str) -> Levels:
+    """Return the level of colour of each member (rows) of each fold (columns)."""
     columns = table.members[kind]
     most = max((one.caused_us or 0.0 for one in table.ranks.values()), default=0.0)
     level = np.zeros((max(map(len, columns.values())), len(columns)), np.uint8)
@@ -72,14 +75,12 @@ def _levels(table: RankTable, kind: str) -> np.ndarray[tuple[int, int], np.dtype
     return level
 
 
-def _largest(
-    level: np.ndarray[tuple[int, int], np.dtype[np.uint8]], per_row: int, per_column: int
-) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
+def _largest(level: Levels, per_row: int, per_column: int) -> Levels:
     """Largest level of so many rows and columns."""
     rows, columns = level.shape
     padded = np.pad(level, ((0, -rows % per_row), (0, -columns % per_column)))
     parts = padded.reshape(-1, per_row, padded.shape[1] // per_column, per_column)
-    found: np.ndarray[tuple[int, int], np.dtype[np.uint8]] = parts.max(axis=(1, 3))
+    found: Levels = parts.max(axis=(1, 3))
     return found
 
 
