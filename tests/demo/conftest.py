@@ -23,3 +23,17 @@ def recovered(
     if name not in opened:
         opened[name] = recover(tmp_path_factory.mktemp("recovered"), FAMILY[name])
     return opened[name]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run tests of one job behind each other, so that each worker opens only some of the jobs."""
+    places = [place for place, item in enumerate(items) if job_of(item)]
+    ordered = sorted((items[place] for place in places), key=job_of)
+    for place, item in zip(places, ordered, strict=True):
+        items[place] = item
+
+
+def job_of(item: pytest.Item) -> str:
+    """Name of the job of the family that a test is parametrized with; empty where it is not."""
+    parameters = getattr(item, "callspec", None)
+    return str(parameters.params.get("recovered", "")) if parameters else ""
