@@ -64,13 +64,13 @@ def rows() -> list[Row]:
 
 @pytest.mark.parametrize("row", rows(), ids=lambda row: row.path)
 def test_the_first_finding_is_the_expected_one(
-    shared: Path, row: Row, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    shared: Path, row: Row, capfd: pytest.CaptureFixture[str]
 ) -> None:
     path = shared / row.path
     if not path.exists():
         pytest.skip(f"{row.path} is not here")
 
-    arguments = [str(path), "--format", "json", "--cache-dir", str(tmp_path), "--budget", "60000"]
+    arguments = [str(path), "--format", "json", "--budget", "60000"]
     status = explain_command.run(arguments)
 
     document = json.loads(capfd.readouterr().out)
