@@ -350,7 +350,6 @@ class Activity:
         self._list_kinds = list_kinds
         self._facts = facts
         self._is_large = is_large
-        self._names_end: int | None = None
         self._layers: dict[tuple[Groups, int], Layers] = {}
         self._foreign: dict[Groups, Bool] = {}
 
@@ -363,8 +362,6 @@ class Activity:
         if not self._is_large:
             return
         held = self.__dict__
-        if "work" in held and self._names_end is None:
-            self._names_end = self.names_end  # of `work`, which is made again only where asked for
         for name in _MADE_FROM:
             held.pop(name, None)
         self._foreign.clear()
@@ -388,20 +385,22 @@ class Activity:
 
         Names are numbers that all ranks of the job share.
         """
-        if self._facts.has_kernels:
-            events, rows = self.trace.group("gpu"), self._facts.classes == COMP
-        else:
-            events = self.trace.group("cpu_ops")
-            rows = _outermost(self.trace)
+        events, rows = self._computation()
         names = self._names.ids(self.trace, events.name[rows])
         return events.start_ns[rows], events.dur_ns[rows], names
 
-    @property
+    def _computation(self) -> tuple[Events, Bool]:
+        """Events of which those in a mask are computation."""
+        if self._facts.has_kernels:
+            return self.trace.group("gpu"), self._facts.classes == COMP
+        return self.trace.group("cpu_ops"), _outermost(self.trace)
+
+    @cached_property
     def names_end(self) -> int:
         """One more than the highest number of a name in `work`."""
-        if self._names_end is None:
-            self._names_end = int(self.work[2].max(initial=-1)) + 1
-        return self._names_end
+        events, rows = self._computation()
+        names = np.array(distinct(events.name[rows]), np.int32)
+        return int(self._names.ids(self.trace, names).max(initial=-1)) + 1
 
     @cached_property
     def compute(self) -> Intervals:
@@ -501,8 +500,8 @@ class Activity:
 
     @cached_property
     def _computed_ns(self) -> I64:
-        start, dur, _ = self.work
-        return np.sort(start + dur, kind="stable")
+        events, rows = self._computation()
+        return np.sort(events.end_ns[rows], kind="stable")
 
     def foreign(self, groups: Groups) -> Bool:
         """Mask of the calls at which the ranks of these groups do not wait for each other.

@@ -322,7 +322,8 @@ def _main_parts(
     begin, end = points.arrival_ns[since : since + 1], found.targets.time_ns
     activities = [causes.activity(label) for label in arrived.labels]
     spent = split(begin, end, activities, points.groups, found.segments.start.triggers)
-    table: I64 = np.stack([spent[name][0] for name in PARTS])
+    none = np.zeros_like(begin)
+    table: I64 = np.stack([spent.get(name, none)[0] for name in PARTS])
     most = table.argmax(axis=0)
     return [(PARTS[part], int(table[part, i])) for i, part in enumerate(most.tolist())]
 

@@ -14,14 +14,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 from msgspec import Struct
 
 from ccltui.metrics.arrays.compiled import available
 from ccltui.metrics.arrays.intervals import Intervals
-from ccltui.metrics.arrays.reductions import distinct_values, row_all, row_any, row_count, row_min
+from ccltui.metrics.arrays.reductions import (
+    distinct_values,
+    row_all,
+    row_any,
+    row_count,
+    row_min,
+    rows_by_value,
+)
 from ccltui.metrics.collectives.arrivals import SyncPoints
 from ccltui.metrics.findings.causes.activity import HOST_CAUSES, HOST_STALL, Activity
 from ccltui.metrics.model.classify import TYPES
@@ -63,11 +70,11 @@ def split(
     groups: frozenset[int],
     triggers: I32,
 ) -> dict[str, I64]:
-    """Return the time of each of ``PARTS`` in [begin, end), int64 ns [t, m].
+    """Return the time of ``PARTS`` in [begin, end), int64 ns [t, m]; without those of no rank.
 
     ``begin_ns``, ``end_ns`` and ``triggers`` are [t, m], the times on the clock of each member.
     """
-    found = {name: np.zeros(begin_ns.shape, np.int64) for name in PARTS}
+    found = {name: np.zeros(begin_ns.shape, np.int64) for name in (COMPUTE, OTHER_COLLECTIVE)}
     for i, one in enumerate(activities):
         begin, end = begin_ns[:, i], end_ns[:, i]
         for trigger in distinct_values(triggers[:, i]).tolist():
@@ -76,6 +83,8 @@ def split(
             found[OTHER_COLLECTIVE][rows, i] = _measure(layers.other_comm, begin[rows], end[rows])
         for name, times in ((COPIES, one.copies), *one.idle.items()):
             if len(times):  # hosts do few of these things
+                if name not in found:
+                    found[name] = np.zeros(begin_ns.shape, np.int64)
                 found[name][:, i] = _measure(times, begin, end)
         one.settle()
     return found
@@ -208,43 +217,58 @@ def extra_kernel_time(
     if not size or not len(rows):
         return extra
     who = np.column_stack((late[rows], _first_marked(punctual[rows], MAX_PEERS)))
-    first, stop = np.zeros((2, *begin_ns.shape), np.int64)
-    for i in distinct_values(who[who >= 0]).tolist():
-        start = activities[i].work[0]
-        first[:, i] = np.searchsorted(start, begin_ns[:, i])
-        stop[:, i] = np.searchsorted(start, end_ns[:, i])
+    places = _places(activities, who, begin_ns[rows], end_ns[rows])
     each = max(_MAX_COUNTS // (size * who.shape[1]), 1)
     for at in range(0, len(rows), each):
-        here = rows[at : at + each]
-        extra[here] = _extra_time(activities, who[at : at + each], first[here], stop[here], size)
+        here = slice(at, at + each)
+        some = _Places(*(column[here] for column in places))
+        extra[rows[here]] = _extra_time(activities, who[here], some, size)
     return extra
 
 
-def _extra_time(activities: Sequence[Activity], who: I64, first: I64, stop: I64, size: int) -> F64:
+class _Places(NamedTuple):
+    """First and last kernel between two times, and the number of all, of members [t, w]."""
+
+    first: I64
+    stop: I64
+    number: I64
+
+
+def _places(activities: Sequence[Activity], who: I64, begin_ns: I64, end_ns: I64) -> _Places:
+    """Places in the work of the members ``who`` [t, w] (-1: none) between times [t, m]."""
+    first, stop, number = np.zeros((3, who.size), np.int64)
+    for member, cells in rows_by_value(who.ravel()):
+        if member >= 0:
+            start, row = activities[member].work[0], cells // who.shape[1]
+            first[cells] = np.searchsorted(start, begin_ns[row, member])
+            stop[cells] = np.searchsorted(start, end_ns[row, member])
+            number[cells] = len(start)
+    return _Places(*(column.reshape(who.shape) for column in (first, stop, number)))
+
+
+def _extra_time(activities: Sequence[Activity], who: I64, places: _Places, size: int) -> F64:
     """Return the extra time by row of the first of the members ``who`` [t, w] (-1: none).
 
-    ``first`` and ``stop`` are places in the work of each member [t, m]; names are below ``size``.
+    Names are below ``size``.
     """
     late, *peers = who.T
-    mine = _totals_by_name(activities, late, first, stop, size, timed=False)
+    mine = places.first[:, 0], places.stop[:, 0]
+    counts = _totals_by_name(activities, late, *mine, size, timed=False)
     theirs = []
-    for one in peers:
-        places = _extended(activities, late, one, first, stop)
-        theirs.append(_totals_by_name(activities, one, *places, size, timed=False))
-    each_ns = _totals_by_name(activities, late, first, stop, size, timed=True) / np.maximum(mine, 1)
-    more = mine - _middle(np.stack(theirs, axis=1), who[:, 1:] >= 0)
+    for column, one in enumerate(peers, 1):
+        extended = _extended(places, column)
+        theirs.append(_totals_by_name(activities, one, *extended, size, timed=False))
+    each_ns = _totals_by_name(activities, late, *mine, size, timed=True) / np.maximum(counts, 1)
+    more = counts - _middle(np.stack(theirs, axis=1), who[:, 1:] >= 0)
     return np.asarray((np.maximum(more, 0) * each_ns).sum(axis=1))
 
 
-def _extended(
-    activities: Sequence[Activity], late: I64, peer: I64, first: I64, stop: I64
-) -> tuple[I64, I64]:
-    """Return ``first`` and ``stop`` with the time of a peer extended by the kernels it lacks."""
-    row = np.arange(len(late))
-    length = stop - first
-    lacking = np.clip(length[row, late] - length[row, peer], 0, AT_EDGES)[:, np.newaxis]
-    number = np.array([len(one.work[0]) for one in activities], np.int64)
-    return np.maximum(first - lacking, 0), np.minimum(stop + lacking, number)
+def _extended(places: _Places, column: int) -> tuple[I64, I64]:
+    """Return the places of the peers in a column, extended by the kernels that they lack."""
+    length = places.stop - places.first
+    lacking = np.clip(length[:, 0] - length[:, column], 0, AT_EDGES)
+    first, stop = places.first[:, column] - lacking, places.stop[:, column] + lacking
+    return np.maximum(first, 0), np.minimum(stop, places.number[:, column])
 
 
 def _first_marked(marks: Bool, most: int) -> I64:
@@ -261,14 +285,15 @@ def _totals_by_name(
 ) -> F64:
     """Return how often, or for how many ns (``timed``), each name ran on one member; [t, name].
 
-    ``who`` [t] is the member of each row (-1: none), ``first`` and ``stop`` [t, m] are places in
-    the work of the members.
+    ``who`` [t] is the member of each row (-1: none), ``first`` and ``stop`` [t] are places in its
+    work.
     """
     found = np.zeros((len(who), size))
-    for member in distinct_values(who[who >= 0]).tolist():
+    for member, rows in rows_by_value(who):
+        if member < 0:
+            continue
         _, dur, name = activities[member].work
-        rows = np.flatnonzero(who == member)
-        begin, length = first[rows, member], stop[rows, member] - first[rows, member]
+        begin, length = first[rows], stop[rows] - first[rows]
         weights = dur if timed else None
         add = _add_compiled if available() else _add
         add(found, rows, (begin, length), name, weights)
@@ -450,8 +475,8 @@ def _explained(
         begin, end = points.arrival_ns[start.since[known]], targets.time_ns[known]
         comparison = PeerComparison(targets.late[known], start.punctual[known])
         measured = split(begin, end, activities, points.groups, start.triggers[known])
-        for index, name in enumerate(PARTS):
-            parts[known, index] = comparison.excess(measured[name])
+        for name, spent in measured.items():  # every target has a peer, so the others are 0
+            parts[known, PARTS.index(name)] = comparison.excess(spent)
         every = by_member(activities, begin, end, compute_time)
         parts[known, PARTS.index(COMPUTE)] -= hidden_ns(comparison, measured[COMPUTE], every)
         mine[known], theirs[known] = comparison.late_and_peers(every)

@@ -9,6 +9,7 @@ of the time of the arrays that give the same without it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -169,9 +170,11 @@ def _ahead(table: CallTable, operations: tuple[I64, I8, I64, I64], tolerance_ns:
     A program that fetches ahead communicates for a step while its device still computes another.
     """
     first, kind, at, call = operations
-    waits = np.cumsum(kind == WAIT)
-    waited = waits - np.repeat(np.append(0, waits)[first[:-1]], np.diff(first))
-    opening = np.flatnonzero((kind == POST) & (at == 0) & (waited == 0))
+    begin = np.flatnonzero(at == 0)  # positions ascend: all operations before these are here too
+    line = np.searchsorted(first, begin, side="right")
+    waits = np.cumsum(kind[begin] == WAIT)
+    waited = waits - np.append(0, waits)[np.searchsorted(line, line)]
+    opening = begin[(kind[begin] == POST) & (waited == 0)]
     return int((table.start_ns[call[opening]] < -tolerance_ns).sum())
 
 
@@ -356,13 +359,17 @@ def line_operations(
         busy = np.diff(own.busy(one.lines, one.at), axis=1, prepend=0.0)
         if one.is_usual:
             typical[one.program] = median_along(busy, axis=0)
-        for row, line in enumerate(one.lines.tolist()):
-            place = slice(int(first[line]), int(first[line + 1]))
-            waits = of_call & ~one.single[row]
-            kind[place], at[place] = np.where(one.single[row], MARK, one.kind), one.at
-            call[place] = np.where(waits, one.call + table.first_call[line], -1)
-            unit[place] = np.where(of_unit, one.unit + first_unit[line], -1)
-            compute[place], profile[place] = busy[row], typical[one.program]
+        for rows in _blocks(one.lines):
+            lines, single = one.lines[rows], one.single[rows]
+            place, shape = slice(int(first[lines[0]]), int(first[lines[-1] + 1])), single.shape
+            calls = one.call + table.first_call[lines][:, np.newaxis]
+            kind[place].reshape(shape)[:] = np.where(single, MARK, one.kind)
+            at[place].reshape(shape)[:] = one.at
+            call[place].reshape(shape)[:] = np.where(of_call & ~single, calls, -1)
+            numbers = one.unit + first_unit[lines][:, np.newaxis]
+            unit[place].reshape(shape)[:] = np.where(of_unit, numbers, -1)
+            compute[place].reshape(shape)[:] = busy[rows]
+            profile[place].reshape(shape)[:] = typical[one.program]
         numbers = first_unit[one.lines][:, np.newaxis] + np.arange(len(one.units))
         for row, values in enumerate(zip(*((u.type, u.number) for u in one.units), strict=True)):
             units[row + 1, numbers] = np.array(values)
@@ -386,6 +393,20 @@ def line_operations(
         checked,
     )
     return UnitTable(line_of_unit, units[0], units[1], units[2]), operations
+
+
+_TOGETHER: Final = 64
+"""Lines that are filled in together: their columns fit into a cache."""
+
+
+def _blocks(lines: I64) -> list[slice]:
+    """Divide ascending lines into runs of consecutive ones, of at most `_TOGETHER`."""
+    edges = np.flatnonzero(np.diff(lines, prepend=-2, append=-2) != 1)
+    return [
+        slice(begin, min(begin + _TOGETHER, stop))
+        for first, stop in pairwise(edges.tolist())
+        for begin in range(first, stop, _TOGETHER)
+    ]
 
 
 def _templates(
