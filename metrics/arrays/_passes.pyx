@@ -483,7 +483,8 @@ def host_times(
     and call, ``calls`` start, duration and the call before. Returns how many operations were early
     and how many were checked.
     """
-    cdef const int64_t[::1] line_first, line_size, line_origin, start, reach, idle, at, call
+    cdef const int64_t[::1] line_first, line_size, line_origin, start, reach, idle
+    cdef const int32_t[::1] at, call
     cdef const int64_t[::1] begun, lasted, behind
     cdef const int8_t[::1] kind
     cdef double[::1] host

@@ -23,6 +23,7 @@ from ccltui.metrics.model.classify import COMP, TYPES, any_name, distinct
 from ccltui.metrics.model.rank_facts import RankFacts
 from ccltui.parsers.array_types import I32, I64, Bool
 from ccltui.parsers.columns import MISSING, Events, Group, RankTrace
+from ccltui.parsers.store.column_store import release
 
 
 class _Rule(Struct, frozen=True):
@@ -400,7 +401,10 @@ class Activity:
         """One more than the highest number of a name in `work`."""
         events, rows = self._computation()
         names = np.array(distinct(events.name[rows]), np.int32)
-        return int(self._names.ids(self.trace, names).max(initial=-1)) + 1
+        found = int(self._names.ids(self.trace, names).max(initial=-1)) + 1
+        if self._is_large:
+            release(self.trace)  # this is asked of all ranks
+        return found
 
     @cached_property
     def compute(self) -> Intervals:

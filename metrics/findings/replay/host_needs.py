@@ -27,7 +27,7 @@ from ccltui.metrics.arrays.typical import lower_medians, slow_ones
 from ccltui.metrics.findings.replay.lines.job_lines import JobLines
 from ccltui.metrics.findings.replay.lines.step_replay import exchanged
 from ccltui.metrics.model.classify import any_name, distinct
-from ccltui.parsers.array_types import F64, I64, Bool
+from ccltui.parsers.array_types import F64, I32, I64, Bool
 
 if TYPE_CHECKING:
     from ccltui.metrics.findings.replay.lines.job_lines import JobLines
@@ -70,9 +70,10 @@ class HostIdle(Struct, frozen=True, dict=True):
         return Idle(one.host_ns, one.delay_ns, one.gap_ns, self.job.begin_ns)
 
     @cached_property
-    def line(self) -> I64:
+    def line(self) -> I32:
         """Line of each operation."""
-        return np.repeat(np.arange(self.job.table.num_lines), np.diff(self.job.operations.first))
+        lines = np.arange(self.job.table.num_lines, dtype=np.int32)
+        return np.repeat(lines, np.diff(self.job.operations.first))
 
     @cached_property
     def slow(self) -> Bool:

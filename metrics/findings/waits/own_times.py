@@ -11,6 +11,7 @@ host while they wait in collectives. One that waits itself is not (`busiest`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -607,7 +608,7 @@ def _is_steady(view: View, label: str) -> bool:
 
     What varies by chance makes one rank the busiest in sum too, but not step after step.
     """
-    busy = [_busy_by_step(rank) for rank in device_ranks(view)]
+    busy = [rank.sum_up(_busy_by_step, partial(_busy_by_step, rank)) for rank in device_ranks(view)]
     common = set.intersection(*(set(one) for one in busy))
     if len(common) < FEW_STEPS:
         return True

@@ -34,7 +34,7 @@ from ccltui.metrics.findings.replay.lines.step_lines import (
     ROUNDING_NS,
     StepLines,
 )
-from ccltui.parsers.array_types import F64, I8, I64, Bool
+from ccltui.parsers.array_types import F64, I8, I32, I64, Bool
 
 PROMPT_NS: Final = 50_000
 """A call that begins this soon after its launch waited for its host."""
@@ -114,7 +114,7 @@ class LineTimes:
             found[row] = busy[first + at] - busy[first]
         return found
 
-    def along(self, line: I64, at: I64) -> tuple[I64, I64, I64, I64]:
+    def along(self, line: I64, at: I32 | I64) -> tuple[I64, I64, I64, I64]:
         """By operation: end of the work before it, start of the kernel at it, idle sums.
 
         Times are from the origin of the line; the sums are of idle time before the kernel and
@@ -144,7 +144,7 @@ _NEVER: Final = np.iinfo(np.int64).max
 
 
 def host_times(
-    own: LineTimes, table: CallTable, operations: tuple[I64, I8, I64, I64], tolerance_ns: int
+    own: LineTimes, table: CallTable, operations: tuple[I64, I8, I32, I32], tolerance_ns: int
 ) -> HostTimes:
     """Return idle time for the host by segment, and delays of calls, and what began too early.
 
@@ -164,7 +164,7 @@ def host_times(
     return host, delay, gap, early - _ahead(table, operations, tolerance_ns), checked
 
 
-def _ahead(table: CallTable, operations: tuple[I64, I8, I64, I64], tolerance_ns: int) -> int:
+def _ahead(table: CallTable, operations: tuple[I64, I8, I32, I32], tolerance_ns: int) -> int:
     """Number of calls that began before the step before had ended, and depend on no work of theirs.
 
     A program that fetches ahead communicates for a step while its device still computes another.
@@ -179,7 +179,7 @@ def _ahead(table: CallTable, operations: tuple[I64, I8, I64, I64], tolerance_ns:
 
 
 def _compiled(
-    own: LineTimes, table: CallTable, operations: tuple[I64, I8, I64, I64], tolerance_ns: int
+    own: LineTimes, table: CallTable, operations: tuple[I64, I8, I32, I32], tolerance_ns: int
 ) -> HostTimes:
     from ccltui.metrics.arrays import _passes  # noqa: PLC0415
 
@@ -205,7 +205,7 @@ def _compiled(
 
 
 def _in_arrays(
-    own: LineTimes, table: CallTable, operations: tuple[I64, I8, I64, I64], tolerance_ns: int
+    own: LineTimes, table: CallTable, operations: tuple[I64, I8, I32, I32], tolerance_ns: int
 ) -> HostTimes:
     """Return the result of `host_times` without compiled code."""
     first, kind, at, call = operations
@@ -272,8 +272,8 @@ class Operations(Struct, frozen=True):
 
     first: I64
     kind: I8
-    call: I64
-    unit: I64
+    call: I32
+    unit: I32
     compute_ns: F64
     profile_ns: F64
     host_ns: F64
@@ -349,8 +349,8 @@ def line_operations(
         units_of[one.lines + 1] = len(one.units)
     first, first_unit = np.cumsum(number_of), np.cumsum(units_of)
     total = int(first[-1])
-    kind, at = np.empty(total, np.int8), np.empty(total, np.int64)
-    call, unit = np.empty(total, np.int64), np.empty(total, np.int64)
+    kind, at = np.empty(total, np.int8), np.empty(total, np.int32)
+    call, unit = np.empty(total, np.int32), np.empty(total, np.int32)
     compute, profile = np.empty(total), np.empty(total)
     units = np.empty((3, int(first_unit[-1])), np.int64)
     typical: dict[int, F64] = {}

@@ -13,7 +13,6 @@ time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 
@@ -308,6 +307,21 @@ class _Events(Struct, frozen=True):
     num_put_off: int
 
 
+def _numbered(schedule: Schedule) -> _Events:
+    from ccltui.metrics.arrays import _passes  # noqa: PLC0415
+
+    kind, line, operation, slot, behind, order, put_off = _passes.numbered(
+        schedule.kind,
+        schedule.line,
+        schedule.operation,
+        schedule.which,
+        schedule.program.behind,
+        schedule.program.instance,
+        len(schedule.program.size),
+    )
+    return _Events(kind, line, operation, slot, behind, schedule.which, order, put_off)
+
+
 class Times(NamedTuple):
     """What lines take, with the idle time for hosts.
 
@@ -385,16 +399,14 @@ class StepReplay:
         last_mark = number[operations.first[1:] - 1]
         calls = np.where(is_mark, 0, operations.call)
         lines = operations.first, operations.kind, calls
-        self._schedule = ordered(
-            Program.of(lines, table.behind, table.instance, self._num_instances)
-        )
-        self._instance = self._schedule.program.instance
-        self._linked = np.flatnonzero(self._instance >= 0)
-        self.unlinked = float(self._own[self._instance < 0].sum() / max(int(self._own.sum()), 1))
-        marks = number[self._schedule.operation[self._schedule.kind == MARK]]
+        schedule = ordered(Program.of(lines, table.behind, table.instance, self._num_instances))
+        instance = schedule.program.instance
+        self.unlinked = float(self._own[instance < 0].sum() / max(int(self._own.sum()), 1))
+        marks = number[schedule.operation[schedule.kind == MARK]]
         turn = np.empty(len(marks), np.int64)
         turn[marks] = np.arange(len(marks))
         self._last_mark = turn[last_mark]  # of each line, in the order of the schedule
+        self._events = _numbered(schedule) if available() else schedule
 
     def many(self, runs: Iterable[tuple[F64, I64 | F64]]) -> F64:
         """Return the ends of the steps of several replays, float64 ns from 0, [runs, steps].
@@ -409,7 +421,11 @@ class StepReplay:
         left = iter(runs)
         while chunk := list(islice(left, LANES)):
             ends = np.zeros((len(chunk), self._num_steps))
-            lines = self._in_lanes(chunk) if available() else [self._alone(*one) for one in chunk]
+            events = self._events
+            if isinstance(events, Schedule):
+                lines = np.stack([self._alone(events, *one) for one in chunk])
+            else:
+                lines = self._in_lanes(events, chunk)
             for row, one in zip(ends, lines, strict=False):
                 np.maximum.at(row, self._step, one)
             found.append(ends)
@@ -422,45 +438,22 @@ class StepReplay:
 
     def line_ends(self, run: Run) -> F64:
         """Return the end of each line, float64 ns from 0, with the idle time for hosts."""
-        return self._with_hosts(run) if available() else self._with_hosts_alone(run)
+        events = self._events
+        if isinstance(events, Schedule):
+            return self._with_hosts_alone(events, run)
+        return self._with_hosts(events, run)
 
-    @cached_property
-    def _events(self) -> _Events:
-        from ccltui.metrics.arrays import _passes  # noqa: PLC0415
-
-        schedule = self._schedule
-        kind, line, operation, slot, behind, order, put_off = _passes.numbered(
-            schedule.kind,
-            schedule.line,
-            schedule.operation,
-            schedule.which,
-            schedule.program.behind,
-            schedule.program.instance,
-            len(schedule.program.size),
-        )
-        return _Events(kind, line, operation, slot, behind, schedule.which, order, put_off)
-
-    @cached_property
-    def _after_alone(self) -> tuple[Bool, F64]:
-        """Mask of the slots of collectives, and of the others how long their call takes."""
-        order = self._events.order
-        linked = order < self._num_instances
-        found = np.zeros(len(order))
-        found[~linked] = self._own[order[~linked] - self._num_instances]
-        return linked, found
-
-    def _after(self, transfer_ns: I64 | F64) -> F64:
-        """How long the calls of each slot take, float64."""
-        linked, alone = self._after_alone
-        found = alone.copy()
-        found[linked] = np.rint(transfer_ns).take(self._events.order[linked])
+    def _after(self, order: I32, transfer_ns: I64 | F64) -> F64:
+        """How long the calls of each slot take, float64; ``order`` as in `_Events`."""
+        found, linked = np.empty(len(order)), order < self._num_instances
+        alone = order[~linked] - self._num_instances
+        found[linked], found[~linked] = np.rint(transfer_ns).take(order[linked]), self._own[alone]
         return found
 
-    def _in_lanes(self, runs: Sequence[tuple[F64, I64 | F64]]) -> F64:
+    def _in_lanes(self, events: _Events, runs: Sequence[tuple[F64, I64 | F64]]) -> F64:
         """Return the end of each line in each lane, [lanes, lines], from one pass."""
         from ccltui.metrics.arrays import _passes  # noqa: PLC0415
 
-        events = self._events
         lanes = len(runs) if len(runs) < 3 else LANES
         filled = [*runs, *[runs[0]] * (lanes - len(runs))]
         marks: F64 = _passes.replay_lanes(
@@ -471,17 +464,16 @@ class StepReplay:
             events.behind,
             events.call,
             [np.ascontiguousarray(one, np.float64) for one, _ in filled],
-            np.stack([self._after(one) for _, one in filled], axis=1),
+            np.stack([self._after(events.order, one) for _, one in filled], axis=1),
             np.zeros((len(self._step), lanes)),
             events.num_put_off,
         )
         return np.asarray(marks[self._last_mark].T)
 
-    def _with_hosts(self, run: Run) -> F64:
+    def _with_hosts(self, events: _Events, run: Run) -> F64:
         """Return the end of each line of one replay with the idle time for hosts."""
         from ccltui.metrics.arrays import _passes  # noqa: PLC0415
 
-        events = self._events
         marks: F64 = _passes.replay_hosts(
             events.kind,
             events.line,
@@ -492,13 +484,13 @@ class StepReplay:
             run.own,
             run.other,
             run.is_other.view(np.uint8),
-            self._after(run.transfer_ns),
+            self._after(events.order, run.transfer_ns),
             np.array(run.begin_ns, np.float64),
             events.num_put_off,
         )
         return np.asarray(marks[self._last_mark])
 
-    def _with_hosts_alone(self, run: Run) -> F64:
+    def _with_hosts_alone(self, schedule: Schedule, run: Run) -> F64:
         """Return the same without compiled code."""
         own, other = run.own, run.other
         segment, idle = (
@@ -509,10 +501,12 @@ class StepReplay:
             exchanged(mine, theirs, run.is_other, self._first_call)
             for mine, theirs in ((own.delay_ns, other.delay_ns), (own.gap_ns, other.gap_ns))
         )
-        return self._alone(segment + idle, run.transfer_ns, run.begin_ns, (delay, gap))
+        calls = delay, gap
+        return self._alone(schedule, segment + idle, run.transfer_ns, run.begin_ns, calls)
 
     def _alone(
         self,
+        schedule: Schedule,
         segment_ns: F64,
         transfer_ns: I64 | F64,
         begin_ns: F64 | None = None,
@@ -521,9 +515,10 @@ class StepReplay:
         """Return the end of each line of one replay without compiled code."""
         after = self._own.copy()
         whole = np.rint(transfer_ns).astype(np.int64)
-        after[self._linked] = whole.take(self._instance[self._linked])
+        linked = np.flatnonzero(schedule.program.instance >= 0)
+        after[linked] = whole.take(schedule.program.instance[linked])
         none = np.zeros(len(self._own), np.int64)
         begin = np.zeros(len(self._step)) if begin_ns is None else begin_ns
-        advance = np.append(segment_ns, 0.0).take(self._schedule.operation)
-        marks = replay_marks(self._schedule, begin, advance, after, calls or (none, none))
+        advance = np.append(segment_ns, 0.0).take(schedule.operation)
+        marks = replay_marks(schedule, begin, advance, after, calls or (none, none))
         return np.asarray(marks[self._last_mark])
