@@ -52,7 +52,7 @@ def no_host(scene: Scene) -> str | None:
     if missing is not None or scene.session.job is None:
         return missing
     rank = str(scene.state.selection.rank)
-    trace = next((trace for trace in scene.session.job.ranks if trace.label == rank), None)
+    trace = scene.trace(rank)
     if trace is None:
         return None
     found = trace.group("annotations"), trace.group("cpu_ops"), trace.group("runtime")
@@ -79,7 +79,7 @@ def no_streams(scene: Scene) -> str | None:
     if missing is not None or scene.session.job is None:
         return missing
     rank = str(scene.state.selection.rank)
-    trace = next((trace for trace in scene.session.job.ranks if trace.label == rank), None)
+    trace = scene.trace(rank)
     if trace is not None and len(trace.group("gpu")):
         return None
     return f"{rank_name(rank)} has no device work: its trace is of the CPU alone"

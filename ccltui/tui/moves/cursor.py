@@ -37,6 +37,15 @@ def to_time(scene: Scene, time_ns: int) -> ViewState:
     return in_view(replace(state.select(time_ns=time_ns, k=k), worst=None))
 
 
+def select_at(scene: Scene, rank: str, time_ns: int) -> ViewState:
+    """Select a rank, a time, and the collective that runs at that time."""
+    state = replace(scene.state.select(rank=rank, time_ns=time_ns), worst=None)
+    communicator = scene.communicator
+    if communicator is None or not len(communicator):
+        return state
+    return state.select(k=communicator.nearest(time_ns))
+
+
 def show_communicator(scene: Scene, index: int) -> ViewState:
     """Show another communicator at the same moment."""
     communicators = scene.findings.communicators or ()

@@ -26,9 +26,9 @@ def described(scene: Scene) -> Detail | None:
 
 def arrivals(scene: Scene) -> tuple[int, ...]:
     """Return members of the selected collective, the last to arrive first, as label indices."""
-    communicator, k = scene.communicator, scene.state.selection.k
-    if communicator is None or k is None or k >= len(communicator):
+    if scene.collective is None:
         return ()
+    communicator, k = scene.collective
     late = communicator.late_ns[k].tolist()
     return tuple(sorted(range(len(late)), key=lambda member: -late[member]))
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from ccltui.tui.moves.cursor import in_view
+from ccltui.tui.moves.cursor import in_view, select_at
 from ccltui.tui.state.pane import pane_in_view
 from ccltui.tui.state.pane_names import EVENTS, TIMELINE
 from ccltui.tui.state.pane_states import DEVICE, EVENTS_STATE, with_event
@@ -105,10 +105,7 @@ def follow(scene: Scene, place: int) -> ViewState:
         return scene.state
     link = found[place]
     event = EventTarget(link.event.rank, link.event.group, link.event.row)
-    state = scene.state.select(rank=event.rank, time_ns=link.start_ns)
-    state = replace(state, event=event, worst=None, drawer=Drawer(focused=True, shown=Shown.EVENT))
-    communicator = scene.communicator
-    if communicator is not None and len(communicator):
-        state = state.select(k=communicator.nearest(link.start_ns))
+    state = select_at(scene, event.rank, link.start_ns)
+    state = replace(state, event=event, drawer=Drawer(focused=True, shown=Shown.EVENT))
     listed = event.group == "gpu" and EVENTS_STATE.of(state).kind == DEVICE
     return in_view(with_event(state, event.row if listed else None))

@@ -86,9 +86,9 @@ class AlignmentPane(ChartPane):
 
     def name_at_cursor(self, scene: Scene) -> str | None:
         """Return the type of the selected collective."""
-        communicator, k = scene.communicator, scene.state.selection.k
-        if communicator is None or k is None or k >= len(communicator):
+        if scene.collective is None:
             return None
+        communicator, k = scene.collective
         return communicator.type_of(k)
 
     def event_at_cursor(self, scene: Scene) -> EventTarget | None:
@@ -149,9 +149,8 @@ def _communicator_text(scene: Scene) -> str:
     communicator = scene.communicator
     if communicator is None:
         return ""
-    count = len(scene.findings.communicators or ())
-    place = f"{scene.communicator_index + 1}/{count} " if count > 1 else ""
-    return f"{place}{fit_middle(communicator.name, 26)} ({numbers.count(len(communicator))})"
+    name, count = fit_middle(communicator.name, 26), numbers.count(len(communicator))
+    return f"{scene.communicator_place}{name} ({count})"
 
 
 def _floor_text(scene: Scene) -> str:
@@ -164,9 +163,9 @@ def _floor_text(scene: Scene) -> str:
 
 
 def _match_text(scene: Scene) -> str:
-    communicator, k = scene.communicator, scene.state.selection.k
-    if communicator is None or k is None or k >= len(communicator):
+    if scene.collective is None:
         return ""
+    communicator, k = scene.collective
     from ccltui.metrics.collectives.matching.match import CONFIDENCES
 
     return f"match confidence {CONFIDENCES[communicator.confidence[k]]}"

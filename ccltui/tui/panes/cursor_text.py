@@ -13,18 +13,16 @@ from ccltui.tui.styled_text import GAP, Line
 
 def collective_text(scene: Scene) -> str:
     """Describe the selected collective."""
-    communicator, k = scene.communicator, scene.state.selection.k
-    if communicator is None or k is None or k >= len(communicator):
+    if scene.collective is None:
         return ""
+    communicator, k = scene.collective
     size, step = int(communicator.message_bytes[k]), int(communicator.step[k])
     lag = int(communicator.lag_ns[k])
     culprit = None if scene.disproved else communicator.culprit(k)
     place = scene.state.worst
     name, kind = fit_middle(communicator.name, 30), communicator.kind[communicator.kind_id[k]]
-    count = len(scene.findings.communicators or ())
-    which = f"{scene.communicator_index + 1}/{count} " if count > 1 else ""
     parts = [
-        f"{which}{name} {kind} #{numbers.count(k)}",
+        f"{scene.communicator_place}{name} {kind} #{numbers.count(k)}",
         f"worst {place + 1}/{scene.num_worst}" if place is not None else "",
         f"last {rank_name(culprit)}" if culprit is not None else "",
         "recording begins here" if communicator.begins[k] else "",

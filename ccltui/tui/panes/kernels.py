@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from ccltui.draw.palette import Ink
 from ccltui.parsers import numbers
-from ccltui.tui.moves.cursor import in_view
+from ccltui.tui.moves.cursor import in_view, select_at
 from ccltui.tui.panes.list_pane import UNKNOWN, Column, ListPane, name_column
 from ccltui.tui.state.answers import Query
 from ccltui.tui.state.pane import drawer_has_keys
@@ -354,10 +354,7 @@ def to_longest(scene: Scene) -> ViewState:
         return scene.state
     start_ns = scene.findings.lanes[event[0]].shared(row.get("longest_start_ns"))
     start_ns -= scene.findings.origin_ns
-    state = replace(scene.state.select(rank=event[0], time_ns=start_ns), pane=TIMELINE, worst=None)
-    communicator = scene.communicator
-    if communicator is not None and len(communicator):
-        state = state.select(k=communicator.nearest(start_ns))
+    state = replace(select_at(scene, event[0], start_ns), pane=TIMELINE)
     listed = replace(EVENTS_STATE.default, kind=DEVICE, chosen=event[1])
     state = in_view(EVENTS_STATE.put(state, listed))
     time = state.time

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from ccltui.draw.palette import KIND_INKS, Ink
 from ccltui.metrics.confidence import sure_text
 from ccltui.parsers import numbers
-from ccltui.tui.moves.cursor import in_view
+from ccltui.tui.moves.cursor import in_view, select_at
 from ccltui.tui.panes.cursor_text import as_many, named
 from ccltui.tui.panes.list_pane import UNKNOWN, Column, ListPane, Page
 from ccltui.tui.state.answers import Query
@@ -179,10 +179,9 @@ class StepsPane(ListPane[Step]):
         """Return the titles of the columns; after the length comes the order of time."""
         return (_LENGTH, _NUMBER, *super().sort_columns(scene)[2:])
 
-    def row(self, scene: Scene) -> int:
-        """Return the place of the chosen step in any order, the first where none is chosen."""
-        step = self.own.of(scene.state).chosen
-        return next((at for at, row in enumerate(self.rows(scene)) if row.number == step), 0)
+    def row_name(self, row: Step) -> int:
+        """Return the number of the step."""
+        return row.number
 
     def to_row(self, scene: Scene, row: int) -> ViewState:
         """Choose a step; the shared cursor moves to its beginning on its slowest rank."""
@@ -191,12 +190,8 @@ class StepsPane(ListPane[Step]):
             return scene.state
         step = rows[row]
         time_ns = int(step.parts.start_ns[step.at, step.slowest])
-        state = scene.state.select(rank=step.parts.labels[step.slowest], time_ns=time_ns)
-        communicator = scene.communicator
-        if communicator is not None and len(communicator):
-            state = state.select(k=communicator.nearest(time_ns))
-        state = self.with_step(replace(state, worst=None), step.number)
-        return in_view(with_event(state, None))
+        state = select_at(scene, step.parts.labels[step.slowest], time_ns)
+        return in_view(with_event(self.with_step(state, step.number), None))
 
     def with_step(self, state: ViewState, step: int, **changes: Any) -> ViewState:
         """Return a view with another chosen step."""

@@ -46,11 +46,11 @@ def row_at_cursor(scene: Scene) -> int | None:
 
 def _trace_and_time(scene: Scene) -> tuple[RankTrace, int] | None:
     """Return the trace of the selected rank, and the selected time on its clock."""
-    job, selection = scene.session.job, scene.state.selection
+    selection = scene.state.selection
     lane = scene.findings.lanes.get(selection.rank or "")
-    if job is None or lane is None or selection.time_ns is None:
+    if lane is None or selection.time_ns is None:
         return None
-    trace = next((trace for trace in job.ranks if trace.label == lane.label), None)
+    trace = scene.trace(lane.label)
     if trace is None:
         return None
     import numpy as np  # noqa: PLC0415  (after the first paint)

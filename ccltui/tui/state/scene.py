@@ -16,6 +16,7 @@ from ccltui.tui.state.session import Session
 from ccltui.tui.state.view_state import History, Order, ViewState
 
 if TYPE_CHECKING:
+    from ccltui.parsers.columns import RankTrace
     from ccltui.tui.other_path import OtherPath
     from ccltui.tui.state.communicator import Communicator
     from ccltui.tui.state.followed import Followed
@@ -81,6 +82,25 @@ class Scene(Struct, frozen=True, dict=True):
         if not communicators:
             return None
         return communicators[self.communicator_index]
+
+    @property
+    def collective(self) -> tuple[Communicator, int] | None:
+        """The communicator in view and the selected collective, None where none is selected."""
+        communicator, k = self.communicator, self.state.selection.k
+        if communicator is None or k is None or k >= len(communicator):
+            return None
+        return communicator, k
+
+    @property
+    def communicator_place(self) -> str:
+        """Which communicator of how many is in view, "" of one."""
+        count = len(self.findings.communicators or ())
+        return f"{self.communicator_index + 1}/{count} " if count > 1 else ""
+
+    def trace(self, label: str | None) -> RankTrace | None:
+        """Return the trace of a rank, None where it is not loaded."""
+        ranks = () if self.session.job is None else self.session.job.ranks
+        return next((trace for trace in ranks if trace.label == label), None)
 
     @property
     def floor_ns(self) -> int | None:

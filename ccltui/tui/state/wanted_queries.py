@@ -86,11 +86,11 @@ def chain_query(scene: Scene) -> ChainQuery | None:
 
 def _collective(scene: Scene, shown: Shown) -> tuple[int, int] | None:
     """Number of the group and row of the selected collective if the drawer has this content."""
-    communicator, k = scene.communicator, scene.state.selection.k
-    if not drawer_shows(scene, shown) or communicator is None or scene.disproved:
+    if scene.collective is None or not drawer_shows(scene, shown):
         return None
-    if not scene.findings.is_matched or k is None or k >= len(communicator):
+    if scene.disproved or not scene.findings.is_matched:
         return None
+    communicator, k = scene.collective
     return communicator.number, int(communicator.row[k])
 
 

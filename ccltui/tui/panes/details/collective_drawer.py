@@ -193,10 +193,10 @@ def _finding_lines(scene: Scene, width: int, height: int) -> list[str]:
 def _collective(scene: Scene, height: int, width: int) -> Planes:
     """Draw the selected collective rank by rank, and the cause of its lag."""
     planes = Planes.blank(height, width, Ink.TEXT)
-    communicator, k = scene.communicator, scene.state.selection.k
-    if communicator is None or k is None or k >= len(communicator):
+    if scene.collective is None:
         planes.put(0, 1, "no collective is selected", Ink.DIM)
         return planes
+    communicator, k = scene.collective
     found = drawer.described(scene)
     instance = None if found is None else found.instance
     _put_title(planes, scene, communicator, k, instance)
