@@ -11,19 +11,11 @@ import orjson
 import pytest
 from perfetto_reader import Read, read
 
-from ccltui.demo import Spec, write_job
 from ccltui.export.perfetto_trace import DEVICE_GROUPS, ManifestError, manifest, perfetto_trace
 from ccltui.metrics.view.job_view import View
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.job import open_job
 from ccltui.parsers.window import Window
-
-
-@pytest.fixture(scope="module")
-def view(tmp_path_factory: pytest.TempPathFactory) -> View:
-    directory = tmp_path_factory.mktemp("export") / "job"
-    write_job(directory, Spec(tp=2, steps=2, layers=2, gpus_per_node=2))
-    return View(open_job(directory))
 
 
 def written(view: View, path: Path) -> Read:

@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 from perfetto_engine import Row, query
 
-from ccltui.demo import Spec, write_job
 from ccltui.export.perfetto_trace import perfetto_trace
 from ccltui.metrics.view.job_view import View
-from ccltui.parsers.job import open_job
 
 PROCESSES = "select pid, name from process where pid > 0 order by pid"
 WORK = """
@@ -44,13 +42,6 @@ NOTES = """
     from slice join args using (arg_set_id) where args.key like '%latest_rank'
 """
 PROBLEMS = "select name, value from stats where severity != 'info' and value > 0"
-
-
-@pytest.fixture(scope="module")
-def view(tmp_path_factory: pytest.TempPathFactory) -> View:
-    directory = tmp_path_factory.mktemp("export") / "job"
-    write_job(directory, Spec(tp=2, steps=2, layers=2, gpus_per_node=2))
-    return View(open_job(directory))
 
 
 @pytest.fixture(scope="module")

@@ -7,19 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ccltui.demo import Spec, write_job
 from ccltui.export.table_columns import TABLES
 from ccltui.export.table_files import write_tables
 from ccltui.metrics.registry import metrics
 from ccltui.metrics.view.job_view import View
-from ccltui.parsers.job import open_job
-
-
-@pytest.fixture(scope="module")
-def view(tmp_path_factory: pytest.TempPathFactory) -> View:
-    directory = tmp_path_factory.mktemp("export") / "job"
-    write_job(directory, Spec(tp=2, steps=2, layers=2, gpus_per_node=2))
-    return View(open_job(directory))
 
 
 @pytest.fixture(scope="module")

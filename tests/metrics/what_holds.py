@@ -251,3 +251,11 @@ def kind_of(metric: str, path: str) -> Kind:
     if any(key.endswith(_RATES) for key in keys):
         return "rate"
     return "time" if any(key.endswith(_TIMES) for key in keys) else "same"
+
+
+def is_share(path: str) -> bool:
+    """Whether a number is a part of something; imbalances and ratios of rates are not."""
+    key = path.rpartition(".")[2]
+    if "imbalance" in key or key in ("max_min_ratio", "of_mean_ratio"):
+        return False
+    return key.endswith(("_ratio", "_share", "_fraction", "coverage")) or key == "share"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -12,25 +11,13 @@ pytest.importorskip("jsonschema")
 
 from founded_claims import unfounded
 from json_schemas import problems
+from test_real_metrics_walk import SHARED, directories
 
 import ccltui
 from ccltui.parsers.errors import TraceError
 from ccltui.report.explanation import BUDGET
 
 pytestmark = pytest.mark.shared
-
-ROOT = Path(__file__).resolve().parents[2]
-SHARED = Path(os.environ.get("CCLTUI_SHARED", ROOT.parent / "shared"))
-
-
-def directories() -> list[Path]:
-    """Folders with files, below the public traces, the recorded runs and the captures of nsys."""
-    return [
-        Path(folder)
-        for top in ("recorded", "traces", "nsys")
-        for folder, _, files in sorted(os.walk(SHARED / top))
-        if files
-    ]
 
 
 @pytest.mark.parametrize("folder", directories(), ids=lambda path: str(path.relative_to(SHARED)))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from what_holds import is_share
 
 from ccltui.metrics.findings.rank_time.partition import PARTS
 from ccltui.metrics.registry import metrics
@@ -47,14 +48,6 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
             yield from leaves(inner, path)
     else:
         yield path, value
-
-
-def is_share(path: str) -> bool:
-    """Whether a number is a part of something; imbalances and ratios of rates are not."""
-    key = path.rpartition(".")[2]
-    if "imbalance" in key or key in ("max_min_ratio", "of_mean_ratio"):
-        return False
-    return key.endswith(("_ratio", "_share", "_fraction", "coverage")) or key == "share"
 
 
 def check(result: Result) -> list[str]:
