@@ -516,7 +516,7 @@ def _busy_share(rank: RankView) -> float:
 
 def _exposed_ns(rank: RankView) -> int:
     """Return the time of a rank in collectives while it neither computes nor copies."""
-    return (rank.comm - (rank.comp | rank.mem)).total_ns
+    return rank.sum_up(_exposed_ns, lambda: (rank.comm - (rank.comp | rank.mem)).total_ns)
 
 
 def _idle_ns(rank: RankView, cause: str) -> int:
