@@ -40,7 +40,7 @@ SAME_WORK: Final = 0.5
 """Difference of two ranks over what each varies by, where they handle the same micro-batches: 0.02
 to 0.41 in the median of such ranks of 13 generated jobs, and 1.2 to 1.8 in 10 with equal work."""
 OTHER_WORK: Final = 0.7
-"""The same from which on two ranks handle others."""
+"""The same from which on, in the median, two ranks handle others: between the two."""
 LEAST_SPREAD: Final = 0.03
 """Variation that costs something: that of the same 13 jobs is 0.04 to 0.16."""
 FEWEST_STEPS: Final = 4
@@ -49,6 +49,8 @@ STAGES: Final = (2, 4, 8)
 """Numbers of stages that are tried where no file tells them."""
 MOST_HITS: Final = 0.5
 """Share of steps that are far longer from which on a rank is slow, and not by chance."""
+KNOWN: Final = 0.5
+"""Share of steps in which a rank has to be comparable: those with less leave too few steps."""
 OTHER_WORK_LOG: Final = (0.1, 0.8)
 """Logarithms, to base 2, of times of kernels that differ by their work, and not by their pass."""
 MOST_DIFFER: Final = 0.6
@@ -59,7 +61,7 @@ MOST_DIFFER: Final = 0.6
 def heavier_stage(view: View) -> NamedByTimes | None:
     """Return the pipeline stage that computes longer than the others, None where none does.
 
-    Stages are numbered in blocks of as many ranks, as all frameworks with pipelines do it.
+    Stages are blocks of ranks in the order of their numbers, as in Megatron-LM and DeepSpeed.
     """
     return view.remember(heavier_stage, lambda: _heavier(device_ranks(view)))
 
@@ -144,7 +146,7 @@ def uneven_passes(view: View) -> NamedByTimes | None:
 
 def _comparable(speeds: Speeds) -> tuple[I64, F64]:
     """Return the ranks that are known in most steps, and their factors in steps with all."""
-    known = np.flatnonzero((~np.isnan(speeds.by_step)).mean(axis=1) > 0.5)
+    known = np.flatnonzero((~np.isnan(speeds.by_step)).mean(axis=1) > KNOWN)
     factor = speeds.by_step[known]
     return known, np.asarray(factor[:, ~np.isnan(factor).any(axis=0)])
 
