@@ -22,7 +22,7 @@ SETTINGS = pytest.StashKey[dict[str, str]]()
 RUN_FOLDER = pytest.StashKey[Path]()
 NUMBERS = itertools.count()
 NEEDED_ROOM = 8 << 30
-"""Bytes of memory that must be free for files to be there: four times what a run writes."""
+"""Bytes of memory that must be free for files to be there: a run writes 3 GB."""
 
 # An example may take any time where other programs use the CPUs. Few examples find what is wrong
 # in nearly all of these small inputs; the rest is for a night: make fuzz-nightly.
@@ -64,7 +64,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def folder_in_memory() -> Path | None:
     """Return a folder in memory for the files of a run; None where that has no room.
 
-    A run makes and removes a hundred thousand small files, and a file system that tells its disk
+    A run makes and removes 80,000 files, and a file system that tells its disk
     of each (ext4 with ``discard``) takes 2 ms to remove one. Some are scripts, which tests run.
     """
     memory = Path("/dev/shm")
