@@ -181,8 +181,9 @@ class Culprits:
         confidence: Level = self.verdict.get("confidence") or "low"
         if named and set(labels) <= set(named):
             return highest(found, confidence)
-        others = bool(named) or self.verdict.get("verdict") == "host"
         # Where the hosts of all ranks are late, one of them is the last, by chance or not.
+        of_hosts = self.verdict.get("verdict") == "host"
+        others = named or (of_hosts and any(self.cause_of(one) != "compute" for one in labels))
         return "low" if others and LEVELS.index(confidence) >= LEVELS.index("medium") else found
 
     @cached_property
@@ -463,7 +464,7 @@ class Culprits:
         named = Finding(
             kind="waiting_for_rank",
             text=self._waits_for(one.ranks, share, share * self._period_ms),
-            more=sentence(more or "it is busy longer than all others"),
+            more=sentence(more or "it waits less than all other ranks"),
             where=Where(ranks=one.ranks),
             share=share,
             cost_ms=share * self._period_ms,

@@ -135,22 +135,21 @@ def test_no_step_is_slow_where_all_are_alike(tmp_path: Path, spec: Spec) -> None
     assert slow_steps(view_of(tmp_path, spec)) == []
 
 
-def test_the_rank_that_makes_a_step_slow_comes_first_where_nothing_else_blames_it(
-    tmp_path: Path,
-) -> None:
-    """In a sharded job transfers hide who is late; the own time of the rank in that step tells."""
+def test_the_rank_that_makes_steps_slow_in_a_sharded_job_comes_first(tmp_path: Path) -> None:
+    """Transfers hide who is late there; that this rank waits less than all others tells."""
     spec = random_spec(740193, varied=True)
     truth = write_planted(tmp_path / "job", spec).truth
     (fault,) = truth.faults
-    result = find("findings").run(View(open_job(tmp_path / "job")))
+    details = find("findings").run(View(open_job(tmp_path / "job"))).details
 
-    first = result.details["findings"][0]
-    assert first["class"] == "slow_steps"
+    first = details["findings"][0]
+    (slow,) = (one for one in details["findings"] if one["class"] == "slow_steps")
+    assert first["class"] == "waiting_for_rank"
     assert first["where"]["ranks"] == [str(rank) for rank in fault.ranks]
-    assert first["where"]["steps"] == [10]
-    assert first["text"].startswith("Rank 8 makes step 10 take 1.8 times as long as the others")
-    assert "more idle time" in first["more"]
-    assert first["sure"]["who"] == "medium"
+    assert first["cost_ms"] == pytest.approx(fault.cost_ms, rel=0.05)
+    assert first["more"].startswith("It waits less than all other ranks.")
+    assert first["sure"]["who"] == "low"
+    assert slow["where"] == {**slow["where"], "ranks": [], "steps": [10]}
 
 
 def test_single_steps_name_nobody_with_high_confidence(tmp_path: Path) -> None:

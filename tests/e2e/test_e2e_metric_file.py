@@ -156,6 +156,8 @@ def test_the_explorer_lists_it(job: Path, mine: Path, tmp_path: Path) -> None:
         explorer.wait_for("mean_age")
         explorer.wait_for("12.5")
         explorer.press("u")
+        explorer.wait_for("absent: ")
+        explorer.press("G")
         explorer.wait_for("absent: slow.py: ran longer than 3 s")
         explorer.press("q")
 

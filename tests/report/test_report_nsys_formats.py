@@ -108,6 +108,14 @@ def test_a_command_keeps_its_commas_and_one_file_takes_all_reports() -> None:
         pair([("a", Report("a", "a"))] * 2, [], ["x.csv"], "ns")
 
 
+def test_a_name_in_shared_memory_is_a_base_and_that_of_a_device_is_not() -> None:
+    reports = [("a", Report("a", "a"))] * 2
+
+    assert len(pair(reports, [], ["/dev/shm/node0"], "ns")) == 2
+    with pytest.raises(GrammarError, match=r"/dev/stderr is one file for several reports"):
+        pair(reports, [], ["/dev/stderr"], "ns")
+
+
 def test_indented_names_are_no_formulas_unless_they_call_something() -> None:
     rows = [["--step", "-x"], ["--cmd|'/c'!A0", "--step"]]
 

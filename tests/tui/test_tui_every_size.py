@@ -48,6 +48,7 @@ VISITS = {
     "dollar_sign": ("j", "enter"),
     "circumflex_accent": ("j", "l", "+", "enter"),
     "W": ("j", "enter"),
+    "M": ("j", "enter"),
 }
 """Keys that open the panes, and what is pressed there."""
 

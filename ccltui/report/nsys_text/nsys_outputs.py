@@ -70,7 +70,9 @@ def check_outputs(outputs: Sequence[str]) -> None:
 
 
 def _is_file(output: str) -> bool:
-    return output == CONSOLE or output.startswith("/dev/") or output.endswith(_SUFFIXES)
+    # Files in /dev/shm are as any other; /dev/stdout may be one, and is no base of names.
+    is_device = output.startswith("/dev/") and not output.startswith("/dev/shm/")
+    return output == CONSOLE or is_device or output.endswith(_SUFFIXES)
 
 
 def layout_for(format_text: str, output: str, time_unit: str) -> Layout:
