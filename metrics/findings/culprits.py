@@ -410,7 +410,8 @@ class Culprits:
         waits = [one for one in found if one.kind == "waiting_for_rank" and one.where.ranks]
         ranks = {rank for one in waits for rank in one.where.ranks}
         waited_ms = sum(one.cost_ms or 0.0 for one in waits)
-        return 2 * len(ranks) <= len(self._view.job.ranks) and waited_ms >= MAIN_CAUSE * lost_ms
+        few = 2 * len(ranks) <= len(self._view.job.ranks)
+        return few and lost_ms > 0.0 and waited_ms >= MAIN_CAUSE * lost_ms
 
     def _absent(self, found: Sequence[Finding]) -> Iterator[Finding]:
         """Yield a finding on the only rank without a file, where the others may wait for it."""

@@ -13,7 +13,7 @@ from partition_checks import check
 
 from ccltui.metrics.findings import sentences
 from ccltui.metrics.findings.causes import cause_search
-from ccltui.metrics.findings.culprits import with_saving_text
+from ccltui.metrics.findings.culprits import Culprits, with_saving_text
 from ccltui.metrics.findings.finding import Answer, Finding, Kind, Recording, choice_of
 from ccltui.metrics.findings.rank_time import idle_causes
 from ccltui.metrics.findings.recordings.answer import answer_of
@@ -316,6 +316,21 @@ def test_the_waiting_for_a_busy_rank_counts_once() -> None:
     assert waits.where.ranks == ("2",)
     assert waits.share == pytest.approx(0.675, abs=0.01)
     assert sum(one.share or 0.0 for one in found) <= 1.001
+
+
+def test_late_hosts_that_keep_nobody_waiting_have_their_saving(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A replay saves less than what devices idle, so that no part of it is waiting for a rank."""
+    ranks = [rank_trace(rank, gpu=[kernel("sgemm", 0, 100)], world_size=2) for rank in range(2)]
+    told = {"verdict": "host", "confidence": "medium", "culprit": None, "saves_ms": 0.02}
+    monkeypatch.setattr(Culprits, "verdict", told)
+    idle = Finding(kind="host_bound", text="The host is too slow.", share=0.3, cost_ms=0.03)
+
+    (found,) = Culprits(View(job(*ranks)), 0.1).refine([idle])
+
+    assert found.saves_ms == 0.02
+    assert found.sure.how_much == "medium"
 
 
 def test_ranges_of_another_program_are_counted() -> None:
