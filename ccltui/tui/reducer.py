@@ -17,7 +17,7 @@ from ccltui.tui.engine.messages import (
     Problem,
     after,
 )
-from ccltui.tui.moves.loss_list import at_first
+from ccltui.tui.moves.loss_list import at_first, first_place
 from ccltui.tui.panes.steps import STEPS
 from ccltui.tui.state.answers import Answered
 from ccltui.tui.state.finding_rows import step_at
@@ -143,9 +143,10 @@ def _at_first_finding(before: Scene, after: Scene) -> Scene:
 
     Alignment and Timeline then open where the time is lost, not at the first collective.
     """
-    # Numbers over fewer ranks may have come before the places that the cursor can be put on.
+    # Findings over fewer ranks come first, and may come before the places that the cursor can be
+    # put on: those over all ranks can be of another place.
     is_new = "findings" in after.findings.results and (
-        "findings" not in before.findings.results
+        first_place(before) != first_place(after)
         or before.findings.generation != after.findings.generation
         or not before.findings.is_matched
     )

@@ -61,15 +61,20 @@ def show(scene: Scene, index: int) -> ViewState:
     return OVERVIEW_STATE.put(state, replace(own, shown_at=state.selection))
 
 
+def first_place(scene: Scene) -> Mapping[str, Any] | None:
+    """Return the place of the first finding that has one, None where none has."""
+    return next((row["place"] for row in findings(scene) if row["place"] is not None), None)
+
+
 def at_first(scene: Scene) -> ViewState:
     """Put the shared cursor on the place of the first finding that has one.
 
     The Timeline shows the step of that place, where there are steps; the pane stays.
     """
-    places = [row["place"] for row in findings(scene) if row["place"] is not None]
-    if not places:
+    place = first_place(scene)
+    if place is None:
         return scene.state
-    there = _at(scene, places[0])
+    there = _at(scene, place)
     state = replace(scene.state, selection=there.selection, columns=there.columns)
     if len(scene.findings.lanes) > _MOST_IN_STEP:
         return state
@@ -80,7 +85,8 @@ def _at(scene: Scene, place: Mapping[str, Any]) -> ViewState:
     if "index" in place:
         shown = to_instance(scene, place["group_number"], place["index"])
         if shown is not None:
-            return _with_step(scene, shown, shown.selection.time_ns)
+            # The rank of the finding: it may not be the last to arrive at this very collective.
+            return _with_step(scene, shown.select(rank=place["rank"]), shown.selection.time_ns)
     return _moment(scene, place)
 
 

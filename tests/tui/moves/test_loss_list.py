@@ -16,9 +16,11 @@ from msgspec.structs import replace
 from ccltui.metrics.findings.finding import Finding
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.columns import Note
+from ccltui.tui.engine.messages import FindingsReady
 from ccltui.tui.moves import loss_list, overview_rows, row_moves
 from ccltui.tui.panes import first_screen
 from ccltui.tui.panes.details import collective_drawer
+from ccltui.tui.reducer import scene_after
 from ccltui.tui.state.notes import notes
 from ccltui.tui.state.pane_names import ALIGNMENT, OVERVIEW, RANKS, TIMELINE
 from ccltui.tui.state.pane_states import OVERVIEW_STATE, OverviewState, Section
@@ -99,6 +101,26 @@ def test_the_timeline_shows_the_step_of_a_finding_that_was_opened() -> None:
     assert shown.time.left_ns <= step.start_ns < step.end_ns <= shown.time.right_ns
     length = shown.time.right_ns - shown.time.left_ns
     assert length < 2 * (step.end_ns - step.start_ns)
+
+
+def test_the_cursor_is_on_the_rank_of_the_finding_though_another_arrives_last() -> None:
+    here = {"rank": "2", "time_us": 0.0, "group_number": 0, "index": 40}
+    found = with_answer(opened(), msgspec.structs.replace(FOUND[0], place=here))
+
+    for state in (loss_list.show_next(found), loss_list.at_first(found)):
+        assert (state.selection.k, state.selection.rank) == (40, "2")
+
+
+def test_the_cursor_goes_to_the_place_of_findings_over_all_ranks_when_they_follow() -> None:
+    early = {"rank": "2", "time_us": 0.0, "group_number": 0, "index": 7}
+    complete = opened()
+    of_few = with_answer(complete, msgspec.structs.replace(FOUND[0], place=early))
+    of_few = of_few.with_state(loss_list.at_first(of_few))
+    assert of_few.state.selection.k == 7
+
+    after = scene_after(of_few, FindingsReady(complete.findings))
+
+    assert (after.state.selection.k, after.state.selection.rank) == (40, "5")
 
 
 def test_a_finding_in_a_collective_that_is_not_in_view_is_a_moment() -> None:
