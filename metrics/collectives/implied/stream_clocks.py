@@ -54,10 +54,10 @@ class PartnerScores(Struct, frozen=True):
     total: F64
     transfers: Bool
 
-    def with_partners(self, found: Evidence, axis: int) -> PartnerScores:
-        """Return the scores with found partners, whose queues are along the other axis."""
-        log_gain = np.maximum(self.log_gain, found.log_gain.max(axis=axis, initial=0))
-        total = np.maximum(self.total, found.total.max(axis=axis, initial=0))
+    def with_partners(self, found: Evidence, side: int) -> PartnerScores:
+        """Return the scores with found partners; ``side``: 0 for the first host of the evidence."""
+        log_gain = np.maximum(self.log_gain, found.log_gain[side])
+        total = np.maximum(self.total, found.total[side])
         if np.array_equal(log_gain, self.log_gain) and np.array_equal(total, self.total):
             return self  # so that what was computed with these scores stays
         return PartnerScores(log_gain, total, self.transfers)
@@ -169,7 +169,7 @@ def _gain_beyond_known(found: Evidence, one: PartnerScores, other: PartnerScores
     with nearly equal evidence, which count in full.
     """
     gain = 0.0
-    for side, known in zip(found.best_gains, (one, other), strict=True):
+    for side, known in zip(found.log_gain, (one, other), strict=True):
         more = np.where(side >= AS_GOOD * known.log_gain, side, 0.0)
         more[known.transfers] = np.maximum(side - known.log_gain, 0)[known.transfers]
         gain += float(more.sum())
@@ -178,13 +178,13 @@ def _gain_beyond_known(found: Evidence, one: PartnerScores, other: PartnerScores
 
 def _gain_as_good(found: Evidence, one: PartnerScores, other: PartnerScores) -> float:
     """Return the log gain of partners that are nearly as good as the known ones."""
-    sides = zip(found.best_gains, (one.log_gain, other.log_gain), strict=True)
+    sides = zip(found.log_gain, (one.log_gain, other.log_gain), strict=True)
     return float(sum(side[side >= AS_GOOD * known].sum() for side, known in sides))
 
 
 def _gain_of_all(found: Evidence, one: PartnerScores, other: PartnerScores) -> float:
     """Return the total evidence, independent of known partners."""
-    return found.best_total
+    return found.sum
 
 
 def _between_roots(one: ClockDifference, ahead: ClockDifference, other: ClockDifference) -> float:
@@ -219,8 +219,7 @@ def _reversed(ahead: ClockDifference) -> ClockDifference:
 def scores_on_host(host: HostCalls) -> PartnerScores:
     """Return the evidence of each queue with its best partner on its own host."""
     found = evidence(host.sample(FINE), host, host, ClockDifference(0.0, 0.0, 0))
-    log_gain, total = found.log_gain.max(axis=1, initial=0), found.total.max(axis=1, initial=0)
-    return PartnerScores(log_gain, total, host.transfers)
+    return PartnerScores(found.log_gain[0], found.total[0], host.transfers)
 
 
 def _update_scores(
@@ -237,8 +236,8 @@ def _update_scores(
     for pair in pairs:
         if known[pair.one][0] == known[pair.other][0]:
             found = _evidence_between(hosts, pair, known)
-            for index, axis in ((pair.one, 1), (pair.other, 0)):
-                scores[index] = scores[index].with_partners(found, axis)
+            for side, index in enumerate((pair.one, pair.other)):
+                scores[index] = scores[index].with_partners(found, side)
 
 
 def _evidence_between(

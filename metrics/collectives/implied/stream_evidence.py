@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from msgspec import Struct
@@ -26,6 +26,9 @@ from ccltui.metrics.model.classify import TYPES
 from ccltui.parsers.array_types import F64, I64, Bool
 from ccltui.parsers.columns import MISSING
 from ccltui.parsers.communication_kernels import LIBRARIES
+
+if TYPE_CHECKING:
+    from ccltui.metrics.arrays import _near_ends
 
 FEWEST: Final = 3
 """Fewer calls are no evidence of a communicator: they may end together by chance."""
@@ -232,35 +235,16 @@ class HostCalls(Struct, frozen=True, dict=True):
             self._samples[most] = Sample.of(self, self.owners, most)
         return self._samples[most]
 
-    def near(self, sample: Sample, times_ns: I64, other: HostCalls) -> NearCalls:
-        """Return the like calls of another host that end near those of a sample.
-
-        Args:
-            sample: calls of this host.
-            times_ns: their ends on the clock of the other host.
-            other: another host, or this one.
-        """
-        may_meet = self.compatible(other)
-        if not has_near_ends():
-            return other.nearest(times_ns, sample, may_meet)
+    @cached_property
+    def ends(self) -> _near_ends.HostEnds:
+        """Its calls in compiled code, for `evidence` and `scores`."""
         from ccltui.metrics.arrays import _near_ends  # noqa: PLC0415 - not built everywhere
 
-        code = np.minimum(np.searchsorted(other._names, sample.what), len(other._names) - 1)
-        code[other._names[code] != sample.what] = MISSING
-        found = _near_ends.near_calls(
-            times_ns,
-            code,
-            sample.queue,
-            may_meet,
-            other.ordered[0],
-            other._first_of_names,
-            len(other._names),
-            other.first_ns,
-            other.last_ns,
-            *other._base,
-            ONE_CLOCK_NS,
+        limits = (ONE_CLOCK_NS, FINE_NS, CLOSE_NS, FEWEST, USUAL)
+        return _near_ends.HostEnds(
+            *(self._names, *self.ordered, self._first_of_names, self.first_ns, self.last_ns),
+            *limits,
         )
-        return NearCalls(*found)
 
     def nearest(self, times_ns: I64, sample: Sample, may_meet: Bool) -> NearCalls:
         """Return the like calls of this host that end near those of a sample of another one."""
@@ -355,45 +339,28 @@ def _spread(
     return np.repeat(queues, [len(rows) for rows in parts[1:]]), np.concatenate(parts)
 
 
-class Evidence(Struct, frozen=True, dict=True):
-    """Evidence of the queues of two hosts for a clock difference, float64 [q, q], 0 for none.
+Best = tuple[F64, F64]
+"""Evidence of each queue of a host, and of each of another one, with its best partner."""
 
-    ``log_gain`` sums how much better ends agree than starts, ``closeness`` how close ends are, at
+
+class Evidence(Struct, frozen=True):
+    """Evidence of the queues of two hosts for a clock difference, 0 for none.
+
+    ``log_gain`` sums how much better ends agree than starts, ``total`` adds how close ends are, at
     most 1 per call. ``own_ns`` and ``other_ns`` are the ends of matching calls of the queue pairs
     with most evidence (``queue`` is that of the first host).
     """
 
-    log_gain: F64
-    closeness: F64
+    log_gain: Best
+    total: Best
     own_ns: I64
     other_ns: I64
     queue: I64
 
-    @cached_property
-    def total(self) -> F64:
-        """Sum of both kinds of evidence."""
-        return self.log_gain + self.closeness
-
-    @cached_property
-    def best_gains(self) -> tuple[F64, F64]:
-        """``log_gain`` of each queue of the first host, and of the other, with its best partner."""
-        return self.log_gain.max(axis=1, initial=0), self.log_gain.max(axis=0, initial=0)
-
-    @cached_property
-    def best_total(self) -> float:
-        """`best_of` the total."""
-        return best_of(self.total)
-
-
-class _Meetings(Struct, frozen=True):
-    """Pairs of calls that end near each other under a clock difference, and what they tell.
-
-    ``log_gain`` and ``closeness`` are those of `Evidence`.
-    """
-
-    near: NearCalls
-    log_gain: F64
-    closeness: F64
+    @property
+    def sum(self) -> float:
+        """`sum_of` the total."""
+        return sum_of(self.total)
 
 
 def evidence(
@@ -401,70 +368,67 @@ def evidence(
     host: HostCalls,
     other: HostCalls,
     ahead: ClockDifference,
-    least: tuple[F64, F64] | None = None,
+    least: Best | None = None,
 ) -> Evidence:
     """Return the evidence that a host is ``ahead`` of another by this clock difference.
 
     Queues of either host with less total evidence than ``least`` contribute no ends.
     """
-    found = _meetings([sample], host, other, [ahead])[0]
-    near, log_gain, closeness = found.near, found.log_gain, found.closeness
-    total = log_gain + closeness
+    if least is None:
+        least = np.zeros(len(host.queues)), np.zeros(len(other.queues))
+    if has_near_ends():
+        return Evidence(*other.ends.evidence(*_compared_with(sample, host, other, ahead), *least))
+    near, log_gain, total = _meeting(sample, host, other, ahead)
     best = total.argmax(axis=1)
     most = total.max(axis=1)
     both = (most > 0) & (total[:, best].argmax(axis=0) == np.arange(len(total)))
-    if least is not None:
-        both &= (most >= least[0]) & (most >= least[1][best])
+    both &= (most >= least[0]) & (most >= least[1][best])
     queue = sample.queue[near.call]
     chosen = both[queue] & (near.queue == best[queue])
     own, end = sample.end_ns[near.call[chosen]], other.ordered[0][near.place[chosen]]
-    return Evidence(log_gain, closeness, own, end, queue[chosen])
+    return Evidence(_best_of(log_gain), _best_of(total), own, end, queue[chosen])
 
 
-def scores(
-    samples: Sequence[Sample],
-    host: HostCalls,
-    other: HostCalls,
-    ahead: Sequence[ClockDifference],
-) -> list[float]:
-    """Return the sum of the evidence for each of some clock differences, each with its sample."""
-    every = _meetings(samples, host, other, ahead)
-    return [best_of(one.log_gain + one.closeness) for one in every]
+def score(sample: Sample, host: HostCalls, other: HostCalls, ahead: ClockDifference) -> float:
+    """Return the sum of the evidence for a clock difference."""
+    if has_near_ends():
+        return sum_of(other.ends.total_of(*_compared_with(sample, host, other, ahead)))
+    return sum_of(_best_of(_meeting(sample, host, other, ahead)[2]))
 
 
-def _meetings(
-    samples: Sequence[Sample],
-    host: HostCalls,
-    other: HostCalls,
-    ahead: Sequence[ClockDifference],
-) -> list[_Meetings]:
-    """Return what calls tell that end near each other, for each clock difference.
+def _compared_with(
+    sample: Sample, host: HostCalls, other: HostCalls, ahead: ClockDifference
+) -> tuple[I64, I64, I64, I64, Bool, int, float, int]:
+    """Return what the compiled comparison takes."""
+    calls = (sample.queue, sample.what, sample.end_ns, sample.dur_ns)
+    return *calls, host.compatible(other), round(ahead.offset_ns), ahead.rate, ahead.at_ns
 
-    All logarithms are taken in one step: most samples are small.
-    """
-    if not len(samples):
-        return []
-    shape = len(samples), len(host.queues), len(other.queues)
-    found, cells, aparts, longer = [], [], [], []
+
+def _meeting(
+    sample: Sample, host: HostCalls, other: HostCalls, ahead: ClockDifference
+) -> tuple[NearCalls, F64, F64]:
+    """Return the calls that end near each other, and ``log_gain`` and ``total`` by queues."""
+    may_meet = host.compatible(other)
+    times = sample.end_ns - ahead.of(sample.end_ns)
+    near = other.nearest(times, sample, may_meet)
     ends, durs = other.ordered
-    for number, (sample, clock) in enumerate(zip(samples, ahead, strict=True)):
-        times = sample.end_ns - clock.of(sample.end_ns)
-        near = host.near(sample, times, other)
-        aparts.append(ends[near.place] - times[near.call])
-        longer.append(sample.dur_ns[near.call] - durs[near.place])
-        cells.append((number * shape[1] + sample.queue[near.call]) * shape[2] + near.queue)
-        found.append(near)
-    apart = np.abs(np.concatenate(aparts)).astype(np.float64)
-    starts = np.abs(np.concatenate(longer))
-    cell = np.concatenate(cells)
-    gains = np.bincount(cell, np.log((starts + FINE_NS) / (apart + FINE_NS)), np.prod(shape))
-    close = np.bincount(cell, CLOSE_NS / (apart + CLOSE_NS), np.prod(shape))
-    num_near = np.array([near.num_near for near in found])
-    usual = (num_near >= FEWEST) & (num_near >= USUAL * np.array([one.num_inside for one in found]))
-    usual &= host.compatible(other)
-    gains = np.where(usual, np.maximum(gains.reshape(shape), 0.0), 0.0)
-    close = np.where(usual, close.reshape(shape), 0.0)
-    return [_Meetings(*row) for row in zip(found, gains, close, strict=True)]
+    apart = np.abs(ends[near.place] - times[near.call]).astype(np.float64)
+    longer = np.abs(sample.dur_ns[near.call] - durs[near.place])
+    cell = sample.queue[near.call] * may_meet.shape[1] + near.queue
+    gains = np.bincount(cell, np.log((longer + FINE_NS) / (apart + FINE_NS)), may_meet.size)
+    close = np.bincount(cell, CLOSE_NS / (apart + CLOSE_NS), may_meet.size)
+    usual = (near.num_near >= FEWEST) & (near.num_near >= USUAL * near.num_inside) & may_meet
+    log_gain = np.where(usual, np.maximum(gains.reshape(may_meet.shape), 0.0), 0.0)
+    return near, log_gain, log_gain + np.where(usual, close.reshape(may_meet.shape), 0.0)
+
+
+def _best_of(table: F64) -> Best:
+    return table.max(axis=1, initial=0), table.max(axis=0, initial=0)
+
+
+def sum_of(best: Best) -> float:
+    """Sum the evidence of all queues of both hosts, each with its best partner."""
+    return float(best[0].sum() + best[1].sum())
 
 
 def _compatible(host: HostCalls, other: HostCalls) -> Bool:
@@ -609,14 +573,16 @@ def options_of(host: HostCalls, other: HostCalls) -> tuple[Option, ...]:
         ClockDifference(ahead_ns, 0.0, _middle(host, other, ahead_ns))
         for ahead_ns in candidates(host, mine, other, theirs, CANDIDATES)
     ]
-    samples = [Sample.of(host, mine, COARSE, one.at_ns, WINDOW_NS) for one in roughly]
-    found = list(zip(scores(samples, host, other, roughly), roughly, strict=True))
+    found = [
+        (score(Sample.of(host, mine, COARSE, one.at_ns, WINDOW_NS), host, other, one), one)
+        for one in roughly
+    ]
     found.sort(key=lambda one: -one[0])
     options: list[Option] = []
     whole = host.sample(FINE)
-    for score, rough in found:
+    for most, rough in found:
         known = any(abs(one.ahead.offset_ns - rough.offset_ns) <= ONE_CLOCK_NS for one in options)
-        if score > 0 and not known and len(options) < MAX_OPTIONS:
+        if most > 0 and not known and len(options) < MAX_OPTIONS:
             ahead = _widened(host, mine, other, rough)
             options.append(Option(ahead, evidence(whole, host, other, ahead)))
     return tuple(options)
@@ -625,11 +591,6 @@ def options_of(host: HostCalls, other: HostCalls) -> tuple[Option, ...]:
 def _sampled_ranks(host: HostCalls) -> list[int]:
     owners = host.owners
     return owners if len(owners) <= MAX_RANKS_SAMPLED else [owners[0], owners[-1]]
-
-
-def best_of(score: F64) -> float:
-    """Sum the evidence of all queues of both hosts, each with its best partner."""
-    return float(score.max(axis=1, initial=0).sum() + score.max(axis=0, initial=0).sum())
 
 
 def _middle(host: HostCalls, other: HostCalls, ahead_ns: float) -> int:
