@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import itertools
 import os
 import shutil
 import signal
 import tempfile
+import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -53,7 +55,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
         return
     place = folder_in_memory()
-    folder = Path(tempfile.mkdtemp(prefix=f"pytest-run-{os.getpid()}-", dir=place))
+    folder = Path(tempfile.mkdtemp(prefix="pytest-run-", dir=place))
+    hold(folder)
     config.stash[RUN_FOLDER] = folder
     if config.option.basetemp is None:
         config.option.basetemp = str(folder / "files")
@@ -79,8 +82,31 @@ def folder_in_memory() -> Path | None:
 def remove_earlier_runs(memory: Path) -> None:
     """Remove what failed runs left in memory: it is looked at until the next run begins."""
     for folder in memory.glob("pytest-run-*"):
-        if not Path(f"/proc/{folder.name.split('-')[2]}").exists():
-            shutil.rmtree(folder, ignore_errors=True)
+        try:
+            if time.time() - folder.stat().st_mtime < 60:  # another run may be about to hold it
+                continue
+            held = hold(folder)
+        except OSError:  # of a run that goes on, or of somebody else
+            continue
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(held)
+
+
+def hold(folder: Path) -> int:
+    """Lock the folder of a run for as long as its first process lives.
+
+    The number of a process would not tell: containers can share the memory but no processes.
+
+    Raises:
+        OSError: another process holds it, or it belongs to somebody else.
+    """
+    held = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(held)
+        raise
+    return held
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
