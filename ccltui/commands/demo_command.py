@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +19,7 @@ from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.numbers import time_text
 from ccltui.report.output import print_message, write_report
+from ccltui.report.progress import print_written
 from ccltui.report.text_layout import text_bytes
 from ccltui.verbs import usage_of
 
@@ -252,7 +252,7 @@ def write_large_demo(options: argparse.Namespace) -> Path:
             spec,
             answer=answer,
             workers=options.jobs or allowed_cpus(),
-            report=_print_progress,
+            report=print_written,
         )
     except (FileExistsError, ValueError) as error:
         raise GrammarError(str(error)) from None
@@ -275,13 +275,6 @@ def _megabytes(text: str) -> float:
     if not 0 < size < 100_000:
         raise GrammarError(f"{text[:40]!r} is not a size in MB, as in 0.5 or 6.5")
     return size
-
-
-def _print_progress(done: int, total: int) -> None:
-    """Show on a terminal how many ranks are written."""
-    if sys.stderr is not None and sys.stderr.isatty():
-        end = "\r" if done < total else "\n"
-        print(f"ccltui: {done} of {total} ranks written", end=end, file=sys.stderr, flush=True)
 
 
 def _default_directory(name: str = FOLDER) -> Path:

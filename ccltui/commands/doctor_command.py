@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from ccltui.report.text_layout import table, text_bytes
 from ccltui.verbs import usage_of
 
 if TYPE_CHECKING:
+    from ccltui.doctor.environment_checks import EnvironmentFinding
     from ccltui.doctor.trace_checks import Finding
     from ccltui.metrics.view.viewer_losses import ViewerLoss
     from ccltui.parsers.columns import Note
@@ -94,19 +95,24 @@ def run(arguments: Sequence[str]) -> int:
     if options.trace is None:
         raise GrammarError("no trace directory given: ccltui doctor DIR, or --environment")
     loaded = _load(options)
-    nothing_yet = not loaded.complete and not loaded.job.ranks  # not read, or stopped at once
-    beside = () if options.files_only else _side_findings(loaded.job)
-    findings = (*(() if nothing_yet else _findings(loaded.job)), *beside)
-    losses = () if options.files_only else _viewer_losses(loaded.job)
+    # Imported here: numpy.
+    from ccltui.doctor.side_checks import answering, side_findings  # noqa: PLC0415
+    from ccltui.parsers.found_files import found_instead  # noqa: PLC0415
+
+    job = loaded.job
+    nothing_yet = not loaded.complete and not job.ranks  # not read, or stopped at once
+    beside = () if options.files_only else side_findings(job)
+    findings = (*(() if nothing_yet else _findings(job)), *beside)
+    losses = () if options.files_only else _viewer_losses(job)
     write = _json if options.format == "json" else _table
     write_report(write(loaded, findings, losses), options.output)
     if not loaded.complete and not options.files_only:
         return exit_codes.INTERRUPTED
-    if not (loaded.job.discovery.captures or beside or _answers(loaded.job)):
-        _print_nothing_found(loaded.job)
+    if not (job.discovery.captures or beside or answering(job)):
+        print_message(f"no Kineto trace in {job.path}; found {found_instead(job.discovery.files)}")
         return exit_codes.INPUT
     broken = any(finding.is_internal for finding in findings)
-    broken |= any(failure.defect or failure.is_lost for failure in loaded.job.failures)
+    broken |= any(failure.defect or failure.is_lost for failure in job.failures)
     return exit_codes.INPUT if broken else exit_codes.OK
 
 
@@ -122,10 +128,7 @@ def _environment(options: argparse.Namespace) -> int:
         document = {"schema_version": 1, "environment": rows}
         write_report(f"{json.dumps(document, indent=2)}\n".encode(), options.output)
         return exit_codes.OK
-    lines = table(CHECK_HEADER, [(one.check, one.state, one.message) for one in found])
-    fixes = [(one.check, one.fix) for one in found if one.fix]
-    if fixes:
-        lines += ["", *table(FIX_HEADER, fixes)]
+    lines = [line for block in _check_tables(found) for line in ("", *block)][1:]
     write_report(text_bytes(lines), options.output)
     return exit_codes.OK
 
@@ -150,12 +153,6 @@ def _bundle(options: argparse.Namespace) -> int:
     return exit_codes.OK
 
 
-def _print_nothing_found(job: Job) -> None:
-    from ccltui.parsers.found_files import found_instead  # noqa: PLC0415  (numpy)
-
-    print_message(f"no Kineto trace in {job.path}; found {found_instead(job.discovery.files)}")
-
-
 def _load(options: argparse.Namespace) -> LoadedJob:
     loading = LoadOptions.of(options.trace, options)
     if options.files_only:
@@ -164,36 +161,18 @@ def _load(options: argparse.Namespace) -> LoadedJob:
 
 
 def _findings(job: Job) -> tuple[Finding, ...]:
-    if not job.ranks and not job.failures:
-        from ccltui.doctor.side_checks import without_traces  # noqa: PLC0415  (numpy)
+    from ccltui.doctor import side_checks, trace_checks  # noqa: PLC0415  (numpy)
 
-        return without_traces(job)
-    from ccltui.doctor import trace_checks as checks  # noqa: PLC0415  (numpy)
-
-    return checks.check(job)
+    no_trace = not job.ranks and not job.failures
+    return side_checks.without_traces(job) if no_trace else trace_checks.check(job)
 
 
 def _viewer_losses(job: Job) -> Sequence[ViewerLoss]:
     """Return what other viewers leave out of the traces of a job."""
-    if not job.ranks:
-        return ()
     from ccltui.metrics.view.job_view import View  # noqa: PLC0415  (numpy)
     from ccltui.metrics.view.viewer_losses import viewer_losses  # noqa: PLC0415  (numpy)
 
-    return viewer_losses(View(job))
-
-
-def _answers(job: Job) -> bool:
-    """Return whether a file of the directory gives metrics without any trace."""
-    from ccltui.doctor.side_checks import answering  # noqa: PLC0415  (numpy)
-
-    return bool(answering(job))
-
-
-def _side_findings(job: Job) -> tuple[Finding, ...]:
-    from ccltui.doctor import side_checks  # noqa: PLC0415  (numpy)
-
-    return side_checks.side_findings(job)
+    return viewer_losses(View(job)) if job.ranks else ()
 
 
 def _table(loaded: LoadedJob, findings: Sequence[Finding], losses: Sequence[ViewerLoss]) -> bytes:
@@ -202,12 +181,7 @@ def _table(loaded: LoadedJob, findings: Sequence[Finding], losses: Sequence[View
     blocks = [table(FILE_HEADER, files, align=align)]
     if len(loaded.job.discovery.captures) > 1:
         blocks.append(table(CAPTURE_HEADER, _capture_cells(loaded)))
-    if findings:
-        cells = [(finding.check, finding.state, finding.message) for finding in findings]
-        blocks.append(table(CHECK_HEADER, cells))
-    fixes = [(finding.check, finding.fix) for finding in findings if finding.fix]
-    if fixes:
-        blocks.append(table(FIX_HEADER, fixes))
+    blocks += _check_tables(findings)
     if losses:
         rows_of = [(one.viewer, one.hides, one.here, one.source) for one in losses]
         blocks.append(table(VIEWER_HEADER, rows_of))
@@ -216,6 +190,18 @@ def _table(loaded: LoadedJob, findings: Sequence[Finding], losses: Sequence[View
         blocks.append(table(NOTE_HEADER, rows, align=("left", "left", "right", "right")))
     lines = [line for block in blocks for line in ("", *block)]
     return text_bytes(lines[1:])
+
+
+def _check_tables(
+    found: Sequence[Finding] | Sequence[EnvironmentFinding],
+) -> Iterator[list[str]]:
+    """Yield the table of checks, and that of what to do; none without rows."""
+    for header, rows in (
+        (CHECK_HEADER, [(one.check, one.state, one.message) for one in found]),
+        (FIX_HEADER, [(one.check, one.fix) for one in found if one.fix]),
+    ):
+        if rows:
+            yield table(header, rows)
 
 
 _MOST_ALIKE = 20
@@ -307,14 +293,6 @@ def _note_rows(loaded: LoadedJob) -> list[tuple[str, ...]]:
     return rows
 
 
-def _notes(loaded: LoadedJob) -> list[tuple[str, Note]]:
-    """Notes of the job, then of each file, each with the path of its file."""
-    of_job = [("", note) for note in loaded.job.notes]
-    return of_job + [
-        (trace.source.path, note) for trace in loaded.job.ranks for note in trace.notes
-    ]
-
-
 def _note_cells(path: str, note: Note) -> tuple[str, ...]:
     place = "" if note.offset is None else f"{note.offset:,}"
     return (note.code, path, f"{note.count:,}", place, note.message)
@@ -346,7 +324,10 @@ def _json(loaded: LoadedJob, findings: Sequence[Finding], losses: Sequence[Viewe
             "offset": note.offset,
             "message": note.message,
         }
-        for path, note in _notes(loaded)
+        for path, note in (
+            *(("", note) for note in job.notes),
+            *((trace.source.path, note) for trace in job.ranks for note in trace.notes),
+        )
     ]
     checks = [{name: getattr(finding, name) for name in CHECK_NAMES} for finding in findings]
     document = {

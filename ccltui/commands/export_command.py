@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -14,6 +13,7 @@ from ccltui.commands.loading import LoadOptions, job_name, load_job
 from ccltui.commands.measure import print_captures
 from ccltui.parsers.errors import TraceError
 from ccltui.report.output import print_message, streamed, write_report
+from ccltui.report.progress import print_written
 from ccltui.verbs import usage_of
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _perfetto(view: View, options: argparse.Namespace) -> None:
 
     path = Path(options.output or f"{job_name(options.trace)}.pftrace.gz")
     groups = DEVICE_GROUPS if options.device_only else ALL_GROUPS
-    pieces = perfetto_trace(view, groups, progress=_print_progress)
+    pieces = perfetto_trace(view, groups, progress=print_written)
     with streamed(path) as file:
         if path.suffix == ".gz":
             from isal import igzip  # noqa: PLC0415
@@ -120,7 +120,8 @@ def _perfetto(view: View, options: argparse.Namespace) -> None:
         else:
             for piece in pieces:
                 file.write(piece)
-    print_message(f"wrote {path} ({len(view.ranks)} of {_world(view)} ranks)")
+    world = max(view.world_size or 0, len(view.job.ranks))
+    print_message(f"wrote {path} ({len(view.ranks)} of {world} ranks)")
 
 
 def _manifest(view: View, options: argparse.Namespace) -> None:
@@ -144,25 +145,11 @@ def _tables(view: View, options: argparse.Namespace) -> None:
     folder = Path(options.output or f"{job_name(options.trace)}-{options.to}")
     folder.mkdir(exist_ok=True)
     names = options.table or _TABLES
-    write_tables(view, names, folder, options.to, done=_print_table(folder, options.to))
 
+    def print_table(name: str, rows: int) -> None:
+        print_message(f"wrote {folder / name}.{options.to}: {rows} rows")
 
-def _print_table(folder: Path, suffix: str) -> Callable[[str, int], None]:
-    def written(name: str, rows: int) -> None:
-        print_message(f"wrote {folder / name}.{suffix}: {rows} rows")
-
-    return written
-
-
-def _print_progress(done: int, total: int) -> None:
-    """Show on a terminal how many ranks are written."""
-    if sys.stderr is not None and sys.stderr.isatty():
-        end = "\r" if done < total else "\n"
-        print(f"ccltui: {done} of {total} ranks written", end=end, file=sys.stderr, flush=True)
-
-
-def _world(view: View) -> int:
-    return max(view.world_size or 0, len(view.job.ranks))
+    write_tables(view, names, folder, options.to, done=print_table)
 
 
 _WRITERS: Final[Mapping[str, Callable[[View, argparse.Namespace], None]]] = {

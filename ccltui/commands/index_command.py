@@ -83,8 +83,6 @@ def engine_named(name: str, options: EngineOptions) -> Engine:
     Only the module of the engine that is named is imported.
     """
     if name == "local":
-        from ccltui.commands.index_command import LocalEngine  # noqa: PLC0415
-
         return LocalEngine(options)
     if name == "slurm":
         from ccltui.index.slurm_engine import SlurmEngine  # noqa: PLC0415
@@ -247,21 +245,17 @@ def _index(
             return last
         chosen, now = settled(job, before)
         here = {found.path: now[found.path] for found in chosen.capture.files}
+        is_whole = job.capture.complete and job.capture.world_size is not None
         if here != covered:
             last = IndexRun(chosen, loading.path, loading.cache_dir, _open_options(loading))
             _run(last, engine, stopped)
             covered = here
-        elif last is not None and here == now and _is_whole(job):
+        elif last is not None and here == now and is_whole:
             return last
         before = now
         _sleep(stopped)
         if stopped():
             return last
-
-
-def _is_whole(job: Job) -> bool:
-    """Whether every rank of a world size that files state is there."""
-    return job.capture.complete and job.capture.world_size is not None
 
 
 def _require_traces(job: Job, path: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
 import signal
 from collections.abc import Mapping, Sequence
@@ -10,7 +9,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ccltui import arguments as args
 from ccltui import exit_codes, slow_path
@@ -75,7 +74,12 @@ def run(arguments: Sequence[str]) -> int:
     check_overrides(selection.overrides, metrics)
     require_target(options.output)
     names = tuple(metric.name for metric in metrics)
-    tasks = [Task(_loading(path, options), selection, names, functions) for path in options.traces]
+    loading = LoadOptions(
+        "", cache_dir=options.cache_dir, no_cache=options.no_cache, jobs=options.jobs
+    )
+    tasks = [
+        Task(loading.changed(path=path), selection, names, functions) for path in options.traces
+    ]
     rows = _measured(tasks, options.jobs)
     for row in rows:
         for text in (*row.lost, *(() if row.problem is None else (row.problem,))):
@@ -89,12 +93,6 @@ def run(arguments: Sequence[str]) -> int:
     return exit_codes.OK if opened and is_whole else exit_codes.INPUT
 
 
-def _loading(path: str, options: argparse.Namespace) -> LoadOptions:
-    return LoadOptions(
-        path, cache_dir=options.cache_dir, no_cache=options.no_cache, jobs=options.jobs
-    )
-
-
 def _measured(tasks: Sequence[Task], jobs: int | None) -> list[Row]:
     """Measure all tasks, several at a time in processes; return rows in the order of the tasks."""
     from ccltui.parsers.system.machine_limits import MAX_WORKERS, allowed_cpus  # noqa: PLC0415
@@ -102,10 +100,12 @@ def _measured(tasks: Sequence[Task], jobs: int | None) -> list[Row]:
     workers = min(jobs or min(allowed_cpus(), MAX_WORKERS), len(tasks))
     if workers < 2:
         return [measure_directory(task) for task in tasks]
+    # Each process reads its files without further processes.
+    alone = [structs.replace(one, loading=one.loading.changed(jobs=1)) for one in tasks]
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_ignore_interrupts)
     try:
-        futures = [pool.submit(measure_directory, _alone(task)) for task in tasks]
+        futures = [pool.submit(measure_directory, task) for task in alone]
         return [_row(task, future) for task, future in zip(tasks, futures, strict=True)]
     except BaseException:
         for child in multiprocessing.active_children():
@@ -118,17 +118,6 @@ def _measured(tasks: Sequence[Task], jobs: int | None) -> list[Row]:
 def _ignore_interrupts() -> None:
     """Ignore SIGINT, which reaches the whole process group: the parent process handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def _alone(task: Task) -> Task:
-    """Task for one of several processes: it reads its files without further processes."""
-    loading = task.loading
-    return Task(
-        LoadOptions(loading.path, cache_dir=loading.cache_dir, no_cache=loading.no_cache, jobs=1),
-        task.selection,
-        task.metrics,
-        task.functions,
-    )
 
 
 def _row(task: Task, future: Any) -> Row:

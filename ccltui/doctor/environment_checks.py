@@ -20,7 +20,7 @@ import shutil
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -393,10 +393,26 @@ def _nsys() -> list[EnvironmentFinding]:
 
 
 def _plug_ins() -> list[EnvironmentFinding]:
-    return [
-        EnvironmentFinding(f"plug-in {one.name}", "problem" if one.fix else "ok", one.text, one.fix)
-        for one in installed_plug_ins()
-    ]
+    """Check all packages. Metrics, formats and writers are loaded; panes are only listed."""
+    packages = by_distribution()
+    if not packages:
+        return []
+    from ccltui.metrics import registry  # noqa: PLC0415  (numpy)
+    from ccltui.parsers.formats import plug_in_problems  # noqa: PLC0415  (msgspec)
+    from ccltui.report.writers import plugged_writer  # noqa: PLC0415  (msgspec)
+
+    problems = [*(one.text for one in registry.broken()), *plug_in_problems()]
+    rows = []
+    for name, entries in packages.items():
+        found = [text for text in problems if f" of {name} is skipped" in text]
+        writers = (plugged_writer(one) for one in entries if one.group == WRITERS)
+        found += [one.text for one in writers if isinstance(one, Skipped)]
+        text = "; ".join((contents(entries), *found))
+        package = shlex.quote(name.split()[0])
+        remove = f"update it, or run: {shlex.quote(sys.executable)} -m pip uninstall {package}"
+        state: State = "problem" if found else "ok"
+        rows.append(EnvironmentFinding(f"plug-in {name}", state, text, remove if found else ""))
+    return rows
 
 
 _CHECKS: Final[tuple[Callable[[], list[EnvironmentFinding]], ...]] = (
@@ -410,32 +426,3 @@ _CHECKS: Final[tuple[Callable[[], list[EnvironmentFinding]], ...]] = (
     _nsys,
     _plug_ins,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class InstalledPlugIn:
-    """One package: what it adds, with what cannot be used and why, and what to do then."""
-
-    name: str
-    text: str
-    fix: str = ""
-
-
-def installed_plug_ins() -> Iterator[InstalledPlugIn]:
-    """Yield all packages. Metrics, formats and writers are loaded; panes are only listed."""
-    packages = by_distribution()
-    if not packages:
-        return
-    from ccltui.metrics import registry  # noqa: PLC0415  (numpy)
-    from ccltui.parsers.formats import plug_in_problems  # noqa: PLC0415  (msgspec)
-    from ccltui.report.writers import plugged_writer  # noqa: PLC0415  (msgspec)
-
-    problems = [*(one.text for one in registry.broken()), *plug_in_problems()]
-    for name, entries in packages.items():
-        found = [text for text in problems if f" of {name} is skipped" in text]
-        writers = (plugged_writer(one) for one in entries if one.group == WRITERS)
-        found += [one.text for one in writers if isinstance(one, Skipped)]
-        text = "; ".join((contents(entries), *found))
-        package = shlex.quote(name.split()[0])
-        remove = f"{shlex.quote(sys.executable)} -m pip uninstall {package}"
-        yield InstalledPlugIn(name, text, f"update it, or run: {remove}" if found else "")

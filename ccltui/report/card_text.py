@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 import yaml
@@ -16,140 +16,84 @@ from ccltui.parsers.safe_text import safe_text
 if TYPE_CHECKING:
     from ccltui.metrics.card.card_draft import Fact, Value
 
-_INDENT: Final = "  "
 _PLAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_./+-]*")
 
 
+_LAYOUT: Final = """
+# description: one sentence; text with a colon needs quotes
+# hf_url: page of the model
+workload:
+  model:
+    # phase: training, inference or serving
+    # moe: true for a mixture of experts, else false
+    # granularity: model_fwd_bwd_pass, model_fwd, request, …
+    # model_family: llama-3.1-8b
+    # precision: bf16, fp16, fp32, fp8
+    # iteration: steps of the whole job, not of the trace
+    model_arch:
+      # num_params: parameters; mfu needs them
+      # num_params_active: parameters that one token uses, if experts are chosen
+      # num_params_embedding: parameters of the embeddings; mfu needs them
+      # num_layers: layers; mfu needs them
+      # num_heads: attention heads; mfu needs them
+      # head_dim: width of a head; mfu needs it
+  data:
+    # batch_size: sequences a step; throughput needs them
+    # batch_size_scope: global when batch_size is that of the whole job; without: of a rank
+    # seq_len: tokens a sequence; throughput needs them
+    # dataset: c4
+  hardware:
+    network_topo:
+      # topology: slingshot, fat-tree, …
+      # bandwidth_gbps: [between nodes, inside a node], Gbit/s of a device; link_utilization needs them
+    xpu_spec:
+      # type (gpu_type): GPU or TPU
+      # model (gpu_model): nvidia_a100_40gb; mfu needs it
+      # total_count: devices of the job
+      # count_per_node: devices of a node
+    # driver_version: of the device's driver
+Model-executor:
+  framework:
+    # name (framework): torchtitan, megatron-lm, vllm, …
+    # version (framework_version): of the framework
+  model_plan_parallelization:
+    # dp_replicate: degree of replicated data parallelism
+    # dp_shard: degree of sharded data parallelism
+    # tp: degree of tensor parallelism
+    # pp: degree of pipeline parallelism
+    # cp: degree of context parallelism
+    # ep: degree of expert parallelism
+    # pp_mb (pp_microbatches): micro-batches of a pipeline step
+  communication_library:
+    # name (communication_library): NCCL, RCCL, gloo, …
+    # version (communication_library_version): in quotes: "2.20" is no number
+metric_source:
+  # traces: kineto_trace, torch_et, nsys
+"""  # noqa: E501  (each key is one line)
+"""A line of each key and its meaning, with the field that it sets where that has another name."""
+_KEY: Final = re.compile(r"(?P<indent> *)# (?P<key>\w+)(?: \((?P<field>\w+)\))?: (?P<meaning>.+)")
+
+
 class Line(Struct, frozen=True):
-    """One key of a card, the field that it sets, and the meaning of its value."""
+    """One line of a card: a key that contains keys, or one that sets a field."""
 
+    indent: str
     key: str
-    field: str
-    meaning: str
+    field: str = ""
+    meaning: str = ""
 
 
-class Section(Struct, frozen=True):
-    """A key that contains keys."""
+def _line(text: str) -> Line:
+    found = _KEY.fullmatch(text)
+    if found is None:
+        key = text.strip(" :")
+        return Line(text[: text.index(key)], key)
+    key = found["key"]
+    return Line(found["indent"], key, found["field"] or key, found["meaning"])
 
-    key: str
-    entries: Sequence[Line | Section]
 
-
-LAYOUT: Final = (
-    Line("description", "description", "one sentence; text with a colon needs quotes"),
-    Line("hf_url", "hf_url", "page of the model"),
-    Section(
-        "workload",
-        (
-            Section(
-                "model",
-                (
-                    Line("phase", "phase", "training, inference or serving"),
-                    Line("moe", "moe", "true for a mixture of experts, else false"),
-                    Line("granularity", "granularity", "model_fwd_bwd_pass, model_fwd, request, …"),
-                    Line("model_family", "model_family", "llama-3.1-8b"),
-                    Line("precision", "precision", "bf16, fp16, fp32, fp8"),
-                    Line("iteration", "iteration", "steps of the whole job, not of the trace"),
-                    Section(
-                        "model_arch",
-                        (
-                            Line("num_params", "num_params", "parameters; mfu needs them"),
-                            Line(
-                                "num_params_active",
-                                "num_params_active",
-                                "parameters that one token uses, if experts are chosen",
-                            ),
-                            Line(
-                                "num_params_embedding",
-                                "num_params_embedding",
-                                "parameters of the embeddings; mfu needs them",
-                            ),
-                            Line("num_layers", "num_layers", "layers; mfu needs them"),
-                            Line("num_heads", "num_heads", "attention heads; mfu needs them"),
-                            Line("head_dim", "head_dim", "width of a head; mfu needs it"),
-                        ),
-                    ),
-                ),
-            ),
-            Section(
-                "data",
-                (
-                    Line("batch_size", "batch_size", "sequences a step; throughput needs them"),
-                    Line(
-                        "batch_size_scope",
-                        "batch_size_scope",
-                        "global when batch_size is that of the whole job; without: of a rank",
-                    ),
-                    Line("seq_len", "seq_len", "tokens a sequence; throughput needs them"),
-                    Line("dataset", "dataset", "c4"),
-                ),
-            ),
-            Section(
-                "hardware",
-                (
-                    Section(
-                        "network_topo",
-                        (
-                            Line("topology", "topology", "slingshot, fat-tree, …"),
-                            Line(
-                                "bandwidth_gbps",
-                                "bandwidth_gbps",
-                                "[between nodes, inside a node], Gbit/s of a device; "
-                                "link_utilization needs them",
-                            ),
-                        ),
-                    ),
-                    Section(
-                        "xpu_spec",
-                        (
-                            Line("type", "gpu_type", "GPU or TPU"),
-                            Line("model", "gpu_model", "nvidia_a100_40gb; mfu needs it"),
-                            Line("total_count", "total_count", "devices of the job"),
-                            Line("count_per_node", "count_per_node", "devices of a node"),
-                        ),
-                    ),
-                    Line("driver_version", "driver_version", "of the device's driver"),
-                ),
-            ),
-        ),
-    ),
-    Section(
-        "Model-executor",
-        (
-            Section(
-                "framework",
-                (
-                    Line("name", "framework", "torchtitan, megatron-lm, vllm, …"),
-                    Line("version", "framework_version", "of the framework"),
-                ),
-            ),
-            Section(
-                "model_plan_parallelization",
-                (
-                    Line("dp_replicate", "dp_replicate", "degree of replicated data parallelism"),
-                    Line("dp_shard", "dp_shard", "degree of sharded data parallelism"),
-                    Line("tp", "tp", "degree of tensor parallelism"),
-                    Line("pp", "pp", "degree of pipeline parallelism"),
-                    Line("cp", "cp", "degree of context parallelism"),
-                    Line("ep", "ep", "degree of expert parallelism"),
-                    Line("pp_mb", "pp_microbatches", "micro-batches of a pipeline step"),
-                ),
-            ),
-            Section(
-                "communication_library",
-                (
-                    Line("name", "communication_library", "NCCL, RCCL, gloo, …"),
-                    Line(
-                        "version",
-                        "communication_library_version",
-                        'in quotes: "2.20" is no number',
-                    ),
-                ),
-            ),
-        ),
-    ),
-    Section("metric_source", (Line("traces", "traces", "kineto_trace, torch_et, nsys"),)),
-)
+LAYOUT: Final = tuple(map(_line, _LAYOUT.strip().splitlines()))
+"""The lines of a card in order."""
 
 
 def card_text(facts: Mapping[str, Fact]) -> bytes:
@@ -159,21 +103,18 @@ def card_text(facts: Mapping[str, Fact]) -> bytes:
         "# applies, and check the card with: ccltui card lint\n"
         "version: 1\n"
     )
-    return (head + "".join(f"{line}\n" for line in _lines(LAYOUT, facts, ""))).encode()
+    return (head + "".join(f"{line}\n" for line in _lines(facts))).encode()
 
 
-def _lines(
-    entries: Sequence[Line | Section], facts: Mapping[str, Fact], indent: str
-) -> Iterator[str]:
-    for entry in entries:
-        if isinstance(entry, Section):
-            yield f"{indent}{entry.key}:"
-            yield from _lines(entry.entries, facts, indent + _INDENT)
-        elif entry.field in facts:
-            fact = facts[entry.field]
-            yield f"{indent}{entry.key}: {_yaml(fact.value)}  # {safe_text(fact.source)}"
+def _lines(facts: Mapping[str, Fact]) -> Iterator[str]:
+    for line in LAYOUT:
+        if not line.field:
+            yield f"{line.indent}{line.key}:"
+        elif line.field in facts:
+            fact = facts[line.field]
+            yield f"{line.indent}{line.key}: {_yaml(fact.value)}  # {safe_text(fact.source)}"
         else:
-            yield f"{indent}# {entry.key}:  # {entry.meaning}"
+            yield f"{line.indent}# {line.key}:  # {line.meaning}"
 
 
 def _yaml(value: Value) -> str:

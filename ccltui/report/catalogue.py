@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from ccltui.report.csv_text import csv_text
 from ccltui.report.result_rows import cell_text
-from ccltui.report.text_layout import code, escaped, table, table_row, text_bytes
+from ccltui.report.text_layout import code, escaped, markdown_table, table, text_bytes
 
 SCHEMA_VERSION: Final = 1
 FACTS: Final = (
@@ -44,7 +44,7 @@ _BETTER: Final = {True: "↑", False: "↓", None: ""}
 
 
 class MetricColumn(Struct, frozen=True):
-    """Display properties of one metric."""
+    """Display properties of one metric; the names are those of the JSON form."""
 
     name: str
     label: str
@@ -57,10 +57,6 @@ class MetricColumn(Struct, frozen=True):
     def column(self) -> str:
         """Heading of its column."""
         return f"{self.name} [{self.unit}]"
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return {name: getattr(self, name) for name in self.__struct_fields__}
 
 
 class Outcome(Struct, frozen=True):
@@ -77,8 +73,10 @@ class Outcome(Struct, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form, with ``parts`` where there are any."""
-        names = ("value", "status", "reason", "message", *(("parts",) if self.parts else ()))
-        return {name: getattr(self, name) for name in names}
+        document = structs.asdict(self)
+        if not self.parts:
+            del document["parts"]
+        return document
 
     @property
     def parts_text(self) -> str:
@@ -112,11 +110,7 @@ class Catalogue(Struct, frozen=True):
     rows: Sequence[Row]
 
 
-class Writer(Protocol):
-    """One output format."""
-
-    def __call__(self, catalogue: Catalogue) -> bytes:
-        """The whole table in this format."""
+Writer = Callable[[Catalogue], bytes]
 
 
 def write_csv(catalogue: Catalogue) -> bytes:
@@ -126,7 +120,8 @@ def write_csv(catalogue: Catalogue) -> bytes:
     The last columns list partial and unavailable metrics with their reasons, and the problem.
     """
     columns = [metric.column for metric in catalogue.metrics]
-    divided = [metric.name for metric in catalogue.metrics if _is_divided(catalogue, metric.name)]
+    names = [metric.name for metric in catalogue.metrics]
+    divided = [one for one in names if any(_parts_text(row, one) for row in catalogue.rows)]
     columns += [f"{name} by part" for name in divided]
     rows = [["directory", *FACTS, *TRACE_FACTS, *columns, "partial", "unavailable", "problem"]]
     rows += [
@@ -159,7 +154,7 @@ def write_json(catalogue: Catalogue) -> bytes:
     ]
     document = {
         "schema_version": SCHEMA_VERSION,
-        "metrics": [metric.to_dict() for metric in catalogue.metrics],
+        "metrics": [structs.asdict(metric) for metric in catalogue.metrics],
         "rows": rows,
     }
     return json_bytes(document, indent=True)
@@ -171,24 +166,18 @@ def write_markdown(catalogue: Catalogue) -> bytes:
     The reasons of partial and unavailable values follow below the table.
     """
     header, body = _transposed(catalogue)
-    lines = [table_row(header), table_row(["---"] * len(header)), *map(table_row, body)]
-    notes = [
-        f"- {code(row.directory)}{escaped(note)}"
-        for row in catalogue.rows
-        for note in _notes(row, catalogue.metrics)
-    ]
-    return text_bytes([*lines, "", _LEGEND, *([""] if notes else []), *notes])
+    notes = [f"- {code(name)}{escaped(note)}" for name, note in _notes(catalogue)]
+    return _with_notes(markdown_table(header, body), notes)
 
 
 def write_table(catalogue: Catalogue) -> bytes:
     """The table of write_markdown as aligned text."""
-    header, body = _transposed(catalogue)
-    notes = [
-        f"`{row.directory}`{note}"
-        for row in catalogue.rows
-        for note in _notes(row, catalogue.metrics)
-    ]
-    return text_bytes([*table(header, body), "", _LEGEND, *([""] if notes else []), *notes])
+    notes = [f"`{name}`{note}" for name, note in _notes(catalogue)]
+    return _with_notes(table(*_transposed(catalogue)), notes)
+
+
+def _with_notes(lines: Sequence[str], notes: Sequence[str]) -> bytes:
+    return text_bytes([*lines, "", _LEGEND, *([""] if notes else []), *notes])
 
 
 _LEGEND: Final = (
@@ -196,23 +185,21 @@ _LEGEND: Final = (
 )
 
 
-def _notes(row: Row, metrics: Sequence[MetricColumn]) -> list[str]:
-    """Problem of a directory, or the reasons of its partial and unavailable values.
-
-    Each text is appended to the name of the directory in a line.
-    """
-    if row.problem:
-        return [f": {row.problem}"]
-    notes = []
-    for status in ("partial", "unavailable"):
-        reasons: dict[str, list[str]] = {}
-        for metric in metrics:
-            outcome = row.outcomes.get(metric.name)
-            if outcome is not None and outcome.status == status:
-                reasons.setdefault(outcome.reason or status, []).append(metric.name)
-        text = "; ".join(f"{reason} ({', '.join(names)})" for reason, names in reasons.items())
-        notes += [f" {status}: {text}"] if text else []
-    return notes
+def _notes(catalogue: Catalogue) -> Iterator[tuple[str, str]]:
+    """Yield each directory with its problem, or the reasons of partial and unavailable values."""
+    for row in catalogue.rows:
+        if row.problem:
+            yield row.directory, f": {row.problem}"
+            continue
+        for status in ("partial", "unavailable"):
+            reasons: dict[str, list[str]] = {}
+            for metric in catalogue.metrics:
+                outcome = row.outcomes.get(metric.name)
+                if outcome is not None and outcome.status == status:
+                    reasons.setdefault(outcome.reason or status, []).append(metric.name)
+            text = "; ".join(f"{reason} ({', '.join(names)})" for reason, names in reasons.items())
+            if text:
+                yield row.directory, f" {status}: {text}"
 
 
 WRITERS: Final[Mapping[str, Writer]] = {
@@ -254,10 +241,6 @@ def _short(row: Row, metric: MetricColumn) -> str:
     text = f"{value:.6g}" if isinstance(value, float) else str(value)
     text += "*" if outcome.status == "partial" else ""
     return f"{text} ({outcome.parts_text})" if outcome.parts else text
-
-
-def _is_divided(catalogue: Catalogue, name: str) -> bool:
-    return any(_parts_text(row, name) for row in catalogue.rows)
 
 
 def _parts_text(row: Row, name: str) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import ROUND_HALF_UP, Decimal
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.metrics.compare.comparable import Check, Comparability
 from ccltui.metrics.compare.compare_runs import Comparison, Row
@@ -17,7 +17,7 @@ from ccltui.report.result_rows import cell_text
 from ccltui.report.text_layout import escaped, markdown_table, table, text_bytes
 
 if TYPE_CHECKING:
-    from ccltui.schemas.comparisons import RunComparability, RunRow
+    from ccltui.schemas.comparisons import ComparedField, RunComparability, RunRow
 
 SCHEMA_VERSION: Final = 1
 HEADER: Final = ("number", "unit", "A", "B", "B - A", "percent", "verdict", "why")
@@ -25,11 +25,7 @@ _CSV_HEADER: Final = ("number", "unit", "a", "b", "delta", "delta_pct", "verdict
 CHECK_HEADER: Final = ("must be equal", "A", "B", "standing")
 
 
-class Writer(Protocol):
-    """One output format."""
-
-    def __call__(self, found: Comparison) -> bytes:
-        """The whole comparison in this format."""
+Writer = Callable[[Comparison], bytes]
 
 
 def write_table(found: Comparison) -> bytes:
@@ -117,17 +113,22 @@ def _comparability(found: Comparability) -> RunComparability:
         "differences": [check.sentence for check in found.differences],
         "stated": [check.sentence for check in found.reported],
         "unknown": [check.name for check in found.unknown],
-        "checks": [
-            {
-                "name": check.name,
-                "a": check.a or None,
-                "b": check.b or None,
-                "required": check.required,
-                "standing": check.standing,
-            }
-            for check in found.checks
-        ],
+        "checks": check_records(found),
     }
+
+
+def check_records(found: Comparability) -> list[ComparedField]:
+    """Return each property of both sides, as JSON documents have it."""
+    return [
+        {
+            "name": check.name,
+            "a": check.a or None,
+            "b": check.b or None,
+            "required": check.required,
+            "standing": check.standing,
+        }
+        for check in found.checks
+    ]
 
 
 def _record(row: Row) -> RunRow:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from ccltui.metrics.confidence import sure_text
 from ccltui.metrics.view.view_options import ViewOptions
@@ -15,9 +15,6 @@ from ccltui.parsers.window import format_ranks, format_steps, format_window
 from ccltui.report.explanation import BUDGET, Claim, Explanation
 from ccltui.report.printable_json import printable_json
 from ccltui.report.text_layout import escaped
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 def command_options(
@@ -55,6 +52,7 @@ def command_options(
 SCHEMA: Final = "ccltui.explanation/2"
 _LEFT_OUT_FIRST: Final = ("missing", "ruled_out", "claims", "findings")
 """Lists in the order in which they are cut where the document would exceed its budget."""
+_TEXTS: Final = ("path", "headline", "culprit", "actions", "unknown", "findings")
 _LONGEST: Final = 400
 """Characters of one text where the document would exceed its budget; names may have thousands."""
 
@@ -105,7 +103,9 @@ def as_json(explanation: Explanation, budget: int = BUDGET) -> bytes:
     """
     parts: dict[str, list[Any]] = {
         "findings": list(explanation.findings[1:]),
-        "claims": [_claim_document(explanation, one) for one in explanation.claims],
+        "claims": [
+            {**asdict(one), "command": explanation.command(one)} for one in explanation.claims
+        ],
         "missing": list(explanation.missing),
         "ruled_out": list(explanation.ruled_out),
     }
@@ -113,7 +113,8 @@ def as_json(explanation: Explanation, budget: int = BUDGET) -> bytes:
     data = _encoded(explanation, parts, 0)
     if len(data) > budget:
         parts = {name: _cut(entries) for name, entries in parts.items()}
-        explanation = replace(explanation, **_cut(_texts_of(explanation)))
+        texts = {name: getattr(explanation, name) for name in _TEXTS}
+        explanation = replace(explanation, **_cut(texts))
         data = _encoded(explanation, parts, 0)
     while len(data) > budget and any(parts.values()):
         next(parts[name] for name in _LEFT_OUT_FIRST if parts[name]).pop()
@@ -143,29 +144,6 @@ def _encoded(explanation: Explanation, parts: Mapping[str, list[Any]], left_out:
     }
     text = json.dumps(document, indent=1, ensure_ascii=False, default=str)
     return f"{printable_json(text)}\n".encode("utf-8", "backslashreplace")
-
-
-def _claim_document(explanation: Explanation, claim: Claim) -> dict[str, Any]:
-    return {
-        "about": claim.about,
-        "text": claim.text,
-        "metric": claim.metric,
-        "key": claim.key,
-        "value": claim.value,
-        "unit": claim.unit,
-        "command": explanation.command(claim),
-    }
-
-
-def _texts_of(explanation: Explanation) -> dict[str, Any]:
-    return {
-        "path": explanation.path,
-        "headline": explanation.headline,
-        "culprit": explanation.culprit,
-        "actions": explanation.actions,
-        "unknown": explanation.unknown,
-        "findings": explanation.findings,
-    }
 
 
 def _cut(value: Any) -> Any:

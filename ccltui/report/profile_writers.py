@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ccltui.metrics.compare.compare_profiles import Calls, Profile, ProfileComparison, ProfileRow
 from ccltui.parsers.safe_text import safe_text
@@ -39,11 +39,7 @@ _CSV_HEADER: Final = (
 _TITLES: Final = {"range": "ranges of NVTX", "kernel": "kernels"}
 
 
-class Writer(Protocol):
-    """One output format."""
-
-    def __call__(self, found: ProfileComparison) -> bytes:
-        """The whole comparison in this format."""
+Writer = Callable[[ProfileComparison], bytes]
 
 
 def write_table(found: ProfileComparison) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TextIO
@@ -123,6 +124,13 @@ class ProgressLine:
         if now - self._drawn >= _PERIOD_S:
             self._drawn = now
             _write_line(self._stream, self.parts)
+
+
+def print_written(done: int, total: int) -> None:
+    """Show on a terminal how many ranks are written."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        end = "\r" if done < total else "\n"
+        print(f"ccltui: {done} of {total} ranks written", end=end, file=sys.stderr, flush=True)
 
 
 def _write_line(stream: TextIO, parts: Sequence[str]) -> None:

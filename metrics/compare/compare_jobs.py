@@ -130,9 +130,9 @@ class JobComparison(Struct, frozen=True):
     def why(self) -> str:
         """Reason why B is called neither better nor worse, "" where it is."""
         if self.checks.differences:
-            return "; ".join(self.checks.differences)
+            return self.checks.why_not
         if self.verdict == "unknown":
-            return "; ".join(self.checks.unknown)
+            return "; ".join(check.sentence for check in self.checks.unknown)
         if self.verdict == "not distinguishable":
             return "; ".join(self._noise())
         return ""
@@ -473,9 +473,9 @@ def _check(known: Sequence[JobTable], other: JobTable) -> None:
     first = known[0]
     if any(one.job == other.job for one in known):
         raise NotFoundError("this run is named twice for one side", path=other.name)
-    differences = job_checks(first, other).differences
-    if differences:
-        message = f"it does not repeat {first.name}: {'; '.join(differences)}"
+    why_not = job_checks(first, other).why_not
+    if why_not:
+        message = f"it does not repeat {first.name}: {why_not}"
         raise NotFoundError(message, path=other.name)
     if not (first.has_steps and other.has_steps):
         why = (first if not first.has_steps else other).why_unmeasured

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ccltui.metrics.compare.comparable import Check
+from ccltui.metrics.compare.comparable import Check, Comparability, Verdict
 from ccltui.metrics.compare.job_table import CollectiveKey, JobTable, Work, WorkKey
 from ccltui.metrics.compare.spread import Sample, half_width
 from ccltui.metrics.findings.rank_time.partition import Named
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from ccltui.parsers.array_types import F64
 
 
-Comparable = Literal["comparable", "not comparable", "unknown"]
-
 _REQUIRED: Final = ("model", "batch", "ranks", "steps")
 _REPORTED: Final = ("gpu", "precision", "parallel degrees", "step marker", "profiler")
 """Properties whose effect is compared, or that change what is recorded: differences are stated."""
@@ -34,36 +32,17 @@ from which model and batch are the same: another batch or width changes the shap
 products, in which most of the time is."""
 
 
-class JobChecks(Struct, frozen=True):
+class JobChecks(Comparability, frozen=True):
     """Checks of two jobs; ``basis`` says what equality of model and batch rests on, "" on cards."""
 
-    checks: tuple[Check, ...]
     basis: str = ""
 
     @property
-    def verdict(self) -> Comparable:
+    def verdict(self) -> Verdict:
         """Not comparable where a required property differs, unknown where one is not known."""
-        standings = {check.standing for check in self.checks if check.required}
-        if "different" in standings:
+        if self.differences:
             return "not comparable"
-        return "unknown" if "unknown" in standings else "comparable"
-
-    @property
-    def differences(self) -> tuple[str, ...]:
-        """Required properties that are known to differ, a sentence each."""
-        return tuple(c.sentence for c in self.checks if c.required and c.standing == "different")
-
-    @property
-    def unknown(self) -> tuple[str, ...]:
-        """Required properties that are not known on both sides, a sentence each."""
-        return tuple(c.sentence for c in self.checks if c.required and c.standing == "unknown")
-
-    @property
-    def reported(self) -> tuple[str, ...]:
-        """Other properties that differ, a sentence each."""
-        return tuple(
-            c.sentence for c in self.checks if not c.required and c.standing == "different"
-        )
+        return "unknown" if self.unknown else "comparable"
 
 
 def job_checks(a: JobTable, b: JobTable) -> JobChecks:

@@ -16,7 +16,7 @@ from ccltui.parsers.card.card_values import FIELDS, known_keys
 from ccltui.parsers.card.workload_card import Card, read_card
 from ccltui.parsers.job import Job, open_job
 from ccltui.parsers.runs.run_records import TrainConfig
-from ccltui.report.card_text import LAYOUT, Line, Section, card_text
+from ccltui.report.card_text import LAYOUT, Line, card_text
 
 
 def card_of(tmp_path: Path, text: str) -> Card:
@@ -108,19 +108,19 @@ def read_back(tmp_path: Path, facts: dict[str, Fact]) -> Card:
     return read_card(path)
 
 
-def lines(entries: tuple[Line | Section, ...], prefix: str = "") -> list[tuple[str, Line]]:
+def lines() -> list[tuple[str, Line]]:
+    """Each line that sets a field, with the keys above it."""
     found: list[tuple[str, Line]] = []
-    for entry in entries:
-        key = f"{prefix}{entry.key}"
-        if isinstance(entry, Section):
-            found += lines(tuple(entry.entries), f"{key}.")
-        else:
-            found.append((key, entry))
+    above: list[str] = []
+    for line in LAYOUT:
+        above[len(line.indent) // 2 :] = [line.key]
+        if line.field:
+            found.append((".".join(above), line))
     return found
 
 
 def test_every_line_of_the_layout_is_a_known_key_and_fills_its_field() -> None:
-    for key, line in lines(LAYOUT):
+    for key, line in lines():
         normalised = key.lower().replace("-", "_")
         assert normalised in known_keys(), key
         if line.field in FIELDS:

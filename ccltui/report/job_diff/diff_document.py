@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import to_builtins
 
@@ -13,6 +13,7 @@ from ccltui.metrics.compare.job_changes import CollectiveChange, TimeChange, Wor
 from ccltui.metrics.compare.job_table import JobTable
 from ccltui.metrics.compare.metric_changes import MetricChange
 from ccltui.report.csv_text import csv_text
+from ccltui.report.diff_writers import check_records
 from ccltui.report.job_diff.diff_sections import headline, sections, shown_part
 from ccltui.report.printable_json import json_bytes
 from ccltui.report.result_rows import cell_text
@@ -58,19 +59,10 @@ def document(found: JobComparison) -> comparisons.DiffJobs:
         "comparability": {
             "verdict": found.checks.verdict,
             "basis": found.checks.basis or None,
-            "differences": list(found.checks.differences),
-            "stated": list(found.checks.reported),
-            "unknown": list(found.checks.unknown),
-            "checks": [
-                {
-                    "name": check.name,
-                    "a": check.a or None,
-                    "b": check.b or None,
-                    "required": check.required,
-                    "standing": check.standing,
-                }
-                for check in found.checks.checks
-            ],
+            "differences": [check.sentence for check in found.checks.differences],
+            "stated": [check.sentence for check in found.checks.reported],
+            "unknown": [check.sentence for check in found.checks.unknown],
+            "checks": check_records(found.checks),
         },
         "unit": "ms per step" if found.by_step else "ms of the measured time",
         "step_time": {
@@ -235,11 +227,7 @@ _CSV_HEADER: Final = (
 )
 
 
-class Writer(Protocol):
-    """One output format."""
-
-    def __call__(self, found: JobComparison) -> bytes:
-        """The whole comparison in this format."""
+Writer = Callable[[JobComparison], bytes]
 
 
 def write_table(found: JobComparison) -> bytes:

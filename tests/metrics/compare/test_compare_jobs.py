@@ -183,7 +183,7 @@ def test_other_devices_are_allowed_and_stated() -> None:
     found = compared(FACTS | {"gpu": "A100"}, runs_vary_pct=5)
 
     assert found.verdict == "worse"
-    assert found.checks.reported == ("gpu H100 against A100",)
+    assert [check.sentence for check in found.checks.reported] == ["gpu H100 against A100"]
 
 
 def test_parts_of_one_job_did_the_same_work() -> None:
