@@ -282,7 +282,7 @@ def metric(
     definition: str,
     needs: tuple[str, ...],
     keys: tuple[str, ...],
-    headline: str,
+    headline: str = "",
     name: str = "",
     aliases: tuple[str, ...] = (),
     label: str = "",
@@ -297,8 +297,8 @@ def metric(
 ) -> Callable[[Callable[[View], Result]], Metric]:
     """Make a `Metric` of the function below.
 
-    The arguments are the attributes of `Metric`. The name is that of the function, and the
-    category that of the folder in the catalog, unless given.
+    The arguments are the attributes of `Metric`. The name is that of the function, the headline the
+    first key, and the category that of the folder in the catalog, unless given.
     """
 
     def define(compute: Callable[[View], Result]) -> Metric:
@@ -308,7 +308,7 @@ def metric(
             definition=definition,
             needs=needs,
             keys=keys,
-            headline=headline,
+            headline=headline or keys[0],
             compute=compute,
             aliases=aliases,
             label=label,

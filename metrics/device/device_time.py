@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.metrics.arrays.statistics import milliseconds
@@ -16,9 +16,11 @@ from ccltui.metrics.model.kernel_names import bare_name
 from ccltui.metrics.result import Reason
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.data_quality import guessed_steps, without_device_times
+from ccltui.metrics.view.provenance import answer
 from ccltui.parsers.communication_kernels import communication_kernel, resembles_communication
 
 if TYPE_CHECKING:
+    from ccltui.metrics.result import MetricDefinition, Result
     from ccltui.metrics.view.job_view import View
     from ccltui.metrics.view.rank_view import RankView
 
@@ -53,6 +55,25 @@ def device_reasons(view: View) -> list[Reason]:
         if not rank.facts.has_kernels and not rank.facts.has_wrong_clock
     ]
     return [*without_kernels, *guessed_steps(view)]
+
+
+def device_answer(
+    metric: MetricDefinition,
+    view: View,
+    details: Mapping[str, Any],
+    *,
+    basis: Mapping[str, str],
+    reasons: Sequence[Reason] = (),
+) -> Result:
+    """Return the result of a metric of `device_ranks`, as `answer`, with `device_reasons`."""
+    return answer(
+        metric,
+        view,
+        details,
+        source="kernel",
+        basis=basis,
+        reasons=[*reasons, *device_reasons(view)],
+    )
 
 
 def _without_kernels(rank: RankView) -> str:
@@ -104,9 +125,7 @@ def communication_work(ranks: Sequence[RankView]) -> dict[str, Any]:
         key: defaultdict(lambda: [0, 0]) for key in (_BY_WORDS, _SIMILAR, _COPIES)
     }
     for rank in ranks:
-        table = rank.work_by_name
-        columns = (table.name.tolist(), table.kind, table.calls.tolist(), table.total_ns.tolist())
-        for text_id, kind, calls, total_ns in zip(*columns, strict=True):
+        for text_id, kind, calls, total_ns in rank.work_by_name.rows():
             name = rank.trace.text(text_id) if text_id >= 0 else ""
             if kind == COMM:
                 _add(library[_library_of(name)], calls, total_ns)
@@ -126,10 +145,7 @@ def unrecorded_copies(ranks: Sequence[RankView]) -> int:
     """Return the number of copies between devices that belong to no recorded collective."""
     found = 0
     for rank in ranks:
-        table = rank.work_by_name
-        for text_id, kind, calls in zip(
-            table.name.tolist(), table.kind, table.calls.tolist(), strict=True
-        ):
+        for text_id, kind, calls, _ in rank.work_by_name.rows():
             name = rank.trace.text(text_id) if text_id >= 0 else ""
             found += calls if _listed_as(name, kind) == _COPIES else 0
     return found

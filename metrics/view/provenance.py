@@ -20,6 +20,7 @@ from ccltui.metrics.view.data_quality import (
     missing_ranks,
     ranks_of,
     some_of,
+    without_device_times,
 )
 from ccltui.parsers.discovery.discover import Discovery
 from ccltui.parsers.errors import TraceError
@@ -101,6 +102,28 @@ def answer(
     )
 
 
+def call_answer(
+    metric: MetricDefinition,
+    view: View,
+    details: Mapping[str, Any],
+    *,
+    basis: Mapping[str, str],
+    reasons: Sequence[Reason] = (),
+    warnings: Sequence[str] = (),
+) -> Result:
+    """Return the result of a metric of collectives: `answer` with the source by `source_of`."""
+    source, mixed = source_of(view.ranks)
+    return answer(
+        metric,
+        view,
+        details,
+        source=source,
+        basis=basis,
+        reasons=reasons,
+        warnings=[*mixed, *warnings],
+    )
+
+
 def profiler_of(view: View) -> str:
     """Return the profiler whose files are read: torch or nsys."""
     profilers = {format_of_trace(rank.trace).profiler for rank in view.ranks}
@@ -124,6 +147,16 @@ def source_of(ranks: Sequence[RankView]) -> tuple[str, list[str]]:
     parts = [f"{source} on {ranks_of(labels)}" for source, labels in by_source.items()]
     usual = max(by_source, key=lambda source: len(by_source[source]))
     return usual, [f"collectives come from different events: {'; '.join(parts)}"]
+
+
+def require_kernel_calls(view: View) -> None:
+    """Check that the collectives of most ranks are kernels.
+
+    Raises:
+        Refusal: they are not.
+    """
+    if source_of(view.ranks)[0] != "kernel":
+        raise without_device_times(view, "CPU-only trace: operators do not tell when data moved")
 
 
 def require_traces(view: View) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any, Final, TypeVar
 
@@ -32,6 +32,11 @@ class WorkTable(Struct, frozen=True):
     kind: I8
     calls: I64
     total_ns: I64
+
+    def rows(self) -> Iterator[tuple[int, int, int, int]]:
+        """Return name, class, calls and time of each row."""
+        columns = (self.name, self.kind, self.calls, self.total_ns)
+        return zip(*(column.tolist() for column in columns), strict=True)
 
 
 def work_by_name(

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     ),
     needs=("cluster benchmark (YAML) with values of at least 3 devices or hosts",),
     keys=("num_outliers", "outliers", "tests"),
-    headline="num_outliers",
     label="outlier devices",
     higher_is_better=False,
     needs_traces=False,

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     ),
     needs=("cluster benchmark (YAML)",),
     keys=("num_impossible", "num_suspect", "findings", "device"),
-    headline="num_impossible",
     label="impossible values",
     higher_is_better=False,
     needs_traces=False,

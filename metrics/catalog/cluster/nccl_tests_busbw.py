@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     ),
     needs=("output of nccl-tests",),
     keys=("max_busbw_GBps", "collective", "at_bytes", "num_wrong", "tests"),
-    headline="max_busbw_GBps",
     label="bus bandwidth (nccl-tests)",
     higher_is_better=True,
     needs_traces=False,

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
         "nvlink_domains",
         "warnings_by_text",
     ),
-    headline="num_warnings",
     label="NCCL warnings",
     higher_is_better=False,
     needs_traces=False,

@@ -16,7 +16,7 @@ from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.collective_selection import Part, describe_group, parts_of, require_ranks
-from ccltui.metrics.view.provenance import answer, inputs_of, source_of
+from ccltui.metrics.view.provenance import call_answer, inputs_of
 from ccltui.metrics.workload.expert_exchange import split_sizes
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.columns import MISSING
@@ -65,7 +65,6 @@ class _Exchanges(Struct, frozen=True):
         "matrix_bytes",
         "by_group",
     ),
-    headline="imbalance_ratio",
     label="all-to-all imbalance",
     higher_is_better=False,
 )
@@ -101,19 +100,16 @@ def alltoall_imbalance(view: View) -> Result:
         "matrix_bytes": _table(sent),
         "by_group": [_row(view, one) for one in moved],
     }
-    source, warnings = source_of(view.ranks)
-    return answer(
+    return call_answer(
         alltoall_imbalance,
         view,
         details,
-        source=source,
         basis={
             "load": "bytes that a rank receives in one exchange, its own part included",
             "mean": "largest loads over mean loads, both summed over exchanges",
             "matrix_bytes": "from ranks (outer) to ranks (inner), of exchanges that state splits",
         },
         reasons=_reasons(unsized, incomplete),
-        warnings=warnings,
     )
 
 

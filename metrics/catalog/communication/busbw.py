@@ -20,7 +20,7 @@ from ccltui.metrics.unavailable import Refusal, refuse, unknown_wire_bytes
 from ccltui.metrics.view.collective_selection import describe_group
 from ccltui.metrics.view.data_quality import without_device_times
 from ccltui.metrics.view.instances import require_sized_calls
-from ccltui.metrics.view.provenance import answer, source_of
+from ccltui.metrics.view.provenance import call_answer, require_kernel_calls
 from ccltui.metrics.workload.measured_bandwidth import Measured, measured_bandwidths
 
 if TYPE_CHECKING:
@@ -46,15 +46,12 @@ if TYPE_CHECKING:
         "by_group",
         "by_locality",
     ),
-    headline="busbw_GBps",
     label="bus bandwidth",
     higher_is_better=True,
 )
 def busbw(view: View) -> Result:
     """Algorithm and bus bandwidth of the selected collectives whose size is known."""
-    source, warnings = source_of(view.ranks)
-    if source != "kernel":
-        raise without_device_times(view, "CPU-only trace: operators do not tell when data moved")
+    require_kernel_calls(view)
     if not any(rank.facts.has_device for rank in view.ranks):
         raise without_device_times(view, "CPU-only trace without any recorded collective")
     if not any(len(rank.selected_calls) for rank in view.ranks):
@@ -75,18 +72,16 @@ def busbw(view: View) -> Result:
         "by_locality": _by_locality(whole),
     }
     alone = not whole[0].whole
-    return answer(
+    return call_answer(
         busbw,
         view,
         details,
-        source=source,
         basis={
             "time": "single_rank_dur" if alone else "shortest duration over ranks",
             "mean": "bytes over time, both summed",
             "unit": "decimal GB/s",
         },
         reasons=_reasons(view, alone=alone),
-        warnings=warnings,
     )
 
 

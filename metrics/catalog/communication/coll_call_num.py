@@ -59,7 +59,6 @@ GroupCounts = dict[str, Counter[tuple[int, int, int]]]
         "num_without_metadata",
         "rank_mismatch",
     ),
-    headline="total_calls",
     aliases=("coll_call_num_16",),
     label="collective calls",
 )

@@ -15,7 +15,7 @@ from ccltui.metrics.model.dimensions import DIMS
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.instances import Instances, instances_of, operations, require_sized_calls
-from ccltui.metrics.view.provenance import answer, source_of
+from ccltui.metrics.view.provenance import call_answer
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
         "bytes_coverage",
         "num_unmatched",
     ),
-    headline="total_message_bytes",
     label="collective volume",
 )
 def collective_volume(view: View) -> Result:
@@ -66,12 +65,10 @@ def collective_volume(view: View) -> Result:
         "bytes_coverage": ratio(sized, len(moving)),
         "num_unmatched": int(((moving.members == 1) & (moving.group_size > 1)).sum()),
     }
-    source, warnings = source_of(view.ranks)
-    return answer(
+    return call_answer(
         collective_volume,
         view,
         details,
-        source=source,
         basis={
             "message_bytes": "once a collective, the largest that a rank states",
             "wire_bytes": "what all ranks present send, by the cost of a ring",
@@ -79,7 +76,6 @@ def collective_volume(view: View) -> Result:
             "lowest rank",
         },
         reasons=_unsized(sized, len(moving)),
-        warnings=warnings,
     )
 
 

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from ccltui.metrics.arrays.statistics import milliseconds, over_ranks, ratio
-from ccltui.metrics.device.device_time import device_ranks, device_reasons
+from ccltui.metrics.device.device_time import device_answer, device_ranks
 from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import COMM, COMP
 from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import refuse
-from ccltui.metrics.view.provenance import answer
 from ccltui.metrics.workload.call_parts import Split, by_dim, by_group, by_type, parts_of
 
 if TYPE_CHECKING:
@@ -142,13 +141,11 @@ def comm_comp_overlap(view: View) -> Result:
         **{name: _breakdown(table, len(ranks)) for name, table in tables.items()},
         "uncorrelated": sum(rank.num_uncorrelated for rank in ranks),
     }
-    return answer(
+    return device_answer(
         comm_comp_overlap,
         view,
         details,
-        source="kernel",
         basis={"aggregate": "mean over ranks; ratios from sums", "note": NOTE},
-        reasons=device_reasons(view),
     )
 
 

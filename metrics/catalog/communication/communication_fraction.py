@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.device.device_time import (
     communication_work,
+    device_answer,
     device_ranks,
-    device_reasons,
     require_communication_on_device,
 )
 from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import COMP
 from ccltui.metrics.result import Result
-from ccltui.metrics.view.provenance import answer
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
         "kernels_like_communication",
         "copies_between_devices",
     ),
-    headline="communication_fraction",
     label="communication share",
     higher_is_better=False,
 )
@@ -58,11 +56,10 @@ def communication_fraction(view: View) -> Result:
         "per_rank": {label: _fractions(row) for label, row in rows.items()},
         **communication_work(ranks),
     }
-    return answer(
+    return device_answer(
         communication_fraction,
         view,
         details,
-        source="kernel",
         basis={
             "aggregate": "ratios of sums over ranks",
             "kernels": "by_library divides communication; kernels_by_words are that "
@@ -70,7 +67,6 @@ def communication_fraction(view: View) -> Result:
             "copies_between_devices are not counted",
             "sums": "of_kernel_time adds durations: streams that run at once count twice",
         },
-        reasons=device_reasons(view),
     )
 
 

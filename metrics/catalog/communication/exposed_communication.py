@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.arrays.statistics import milliseconds, over_ranks, ratio
 from ccltui.metrics.device.device_time import (
+    device_answer,
     device_ranks,
-    device_reasons,
     require_communication_on_device,
 )
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
-from ccltui.metrics.view.provenance import answer
 from ccltui.metrics.workload.call_parts import Split, by_dim, by_type, exposed_parts, hidden_by
 
 if TYPE_CHECKING:
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
         "per_rank",
         "across_ranks",
     ),
-    headline="exposed_ms",
     label="exposed communication + waits",
     higher_is_better=False,
 )
@@ -61,17 +59,15 @@ def exposed_communication(view: View) -> Result:
         "per_rank": {rank.label: _row(rank, exposed[rank.label]) for rank in ranks},
         "across_ranks": {"exposed_ms": over_ranks(exposed, milliseconds)},
     }
-    return answer(
+    return device_answer(
         exposed_communication,
         view,
         details,
-        source="kernel",
         basis={
             "hidden_by": "computation and copies",
             "bound": "an upper bound: a part of it is waiting for other ranks",
             "aggregate": "mean over ranks; ratios from sums",
         },
-        reasons=device_reasons(view),
     )
 
 

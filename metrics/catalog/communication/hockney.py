@@ -17,9 +17,8 @@ from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.dimensions import DIMS
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal, refuse
-from ccltui.metrics.view.data_quality import without_device_times
 from ccltui.metrics.view.instances import Instances, operations
-from ccltui.metrics.view.provenance import answer, source_of
+from ccltui.metrics.view.provenance import call_answer, require_kernel_calls
 from ccltui.metrics.workload.measured_bandwidth import timed_collectives
 from ccltui.parsers.array_types import F64, I64
 
@@ -131,15 +130,12 @@ _LEAST_R2: Final = 0.5
     needs=("collectives with sizes", "5 calls of 2 sizes of one group"),
     facts=("pairs", "matches"),
     keys=("inv_beta_GBps", "alpha_us", "of", "fits", "rejected"),
-    headline="inv_beta_GBps",
     label="bandwidth limit (fit)",
     higher_is_better=True,
 )
 def hockney(view: View) -> Result:
     """Fit one line to every operation of every group."""
-    source, warnings = source_of(view.ranks)
-    if source != "kernel":
-        raise without_device_times(view, "CPU-only trace: operators do not tell when data moved")
+    require_kernel_calls(view)
     timed = timed_collectives(view)
     fitted = _fitted(timed)
     rows = [_row(view, one, one.line) for one in fitted if isinstance(one.line, Line)]
@@ -161,18 +157,16 @@ def hockney(view: View) -> Result:
         "rejected": rejected,
     }
     alone = [one for one in fitted if isinstance(one.line, Line) and not one.by_ranks]
-    return answer(
+    return call_answer(
         hockney,
         view,
         details,
-        source=source,
         basis={
             "time": "single_rank_dur" if alone else "shortest duration over ranks",
             "fit": "Theil-Sen",
             "of": f"the fit that moves most bytes, of those with r2 of at least {_LEAST_R2}",
         },
         reasons=_one_sided(alone),
-        warnings=warnings,
     )
 
 

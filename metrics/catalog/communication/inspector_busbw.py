@@ -39,7 +39,6 @@ _LEAST_PEERS: Final = 2
     keys=(
         *("busbw_gbs", "slow_groups", "groups", "window_s", "num_ranks", "recorded_s", "unread"),
     ),
-    headline="busbw_gbs",
     label="bus bandwidth over time",
     higher_is_better=True,
     needs_traces=False,

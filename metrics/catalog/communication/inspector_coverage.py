@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     ),
     needs=("records of NCCL Inspector",),
     keys=("coverage", "complete_share", "missing", "dropped", "series", "unread"),
-    headline="coverage",
     label="coverage of the Inspector",
     higher_is_better=True,
     needs_traces=False,

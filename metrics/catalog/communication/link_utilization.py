@@ -17,9 +17,8 @@ from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.dimensions import DIMS
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal, refuse, unknown_wire_bytes
-from ccltui.metrics.view.data_quality import without_device_times
 from ccltui.metrics.view.instances import Instances, operations
-from ccltui.metrics.view.provenance import answer, source_of
+from ccltui.metrics.view.provenance import call_answer, require_kernel_calls
 from ccltui.metrics.workload.hardware import (
     LINK_OVERRIDE,
     LinkPeak,
@@ -71,16 +70,13 @@ class Part(Struct, frozen=True):
         "peak_source",
         "num_collectives",
     ),
-    headline="link_utilization_ratio",
     label="link utilization",
     higher_is_better=True,
     parameters={LINK_OVERRIDE: "peak bandwidth of one device in one direction, decimal GB/s"},
 )
 def link_utilization(view: View) -> Result:
     """Bus bandwidth over the peak of the links, by type and group."""
-    source, warnings = source_of(view.ranks)
-    if source != "kernel":
-        raise without_device_times(view, "CPU-only trace: operators do not tell when data moved")
+    require_kernel_calls(view)
     timed = timed_collectives(view)
     factor = wire_factor(timed.kind, timed.group_size)
     usable = ~np.isnan(factor) & (factor > 0)
@@ -103,18 +99,17 @@ def link_utilization(view: View) -> Result:
         "num_collectives": sum(len(part.time_ns) for part in whole),
     }
     alone = not whole[0].shared
-    return answer(
+    return call_answer(
         link_utilization,
         view,
         details,
-        source=source,
         basis={
             "time": "single_rank_dur" if alone else "shortest duration over ranks",
             "peak": "one direction of one device",
             "mean": "bytes over what the links could have moved in the same time",
         },
         reasons=_reasons(usable, known, alone=alone),
-        warnings=[*warnings, *_notes(view)],
+        warnings=_notes(view),
     )
 
 

@@ -15,7 +15,7 @@ from ccltui.metrics.metric import metric
 from ccltui.metrics.model.dimensions import DIMS
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import refuse, unknown_wire_bytes
-from ccltui.metrics.view.provenance import answer, source_of
+from ccltui.metrics.view.provenance import call_answer
 from ccltui.metrics.workload.hardware import LINK_OVERRIDE, LinkPeak, group_crosses_hosts, link_peak
 
 if TYPE_CHECKING:
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
         "by_locality",
         "per_rank",
     ),
-    headline="wire_GBps",
     label="network throughput",
     parameters={LINK_OVERRIDE: "peak bandwidth of one device in one direction, decimal GB/s"},
 )
@@ -75,18 +74,15 @@ def network_utilization(view: View) -> Result:
             rank.label: {"wire_GBps": ratio(sent[rank.label], rank.window_ns)} for rank in ranks
         },
     }
-    source, warnings = source_of(view.ranks)
-    return answer(
+    return call_answer(
         network_utilization,
         view,
         details,
-        source=source,
         basis={
             "bytes": "what a rank sends by the cost of a ring; a receive sends nothing",
             "time": "the measured time, whether data moves or not",
         },
         reasons=[*_unsized(sized, countable), *device_reasons(view)],
-        warnings=warnings,
     )
 
 

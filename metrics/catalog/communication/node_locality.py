@@ -18,7 +18,7 @@ from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import refuse, unknown_wire_bytes
 from ccltui.metrics.view.collective_selection import describe_group
 from ccltui.metrics.view.instances import Instances, instances_of, require_sized_calls
-from ccltui.metrics.view.provenance import answer, source_of
+from ccltui.metrics.view.provenance import call_answer
 from ccltui.metrics.workload.hardware import crosses_hosts, host_of
 from ccltui.metrics.workload.nvlink_domains import crosses_domains, nvlink_domains
 from ccltui.parsers.columns import MISSING
@@ -84,7 +84,6 @@ class _Places(Struct, frozen=True):
         "by_type",
         "by_group",
     ),
-    headline="inter_node_ratio",
     label="traffic between hosts",
 )
 def node_locality(view: View) -> Result:
@@ -122,12 +121,10 @@ def node_locality(view: View) -> Result:
         "by_type": _by(moving, sized, where, moving.kind, TYPES),
         "by_group": _by_group(view, moving, sized, where),
     }
-    source, warnings = source_of(view.ranks)
-    return answer(
+    return call_answer(
         node_locality,
         view,
         details,
-        source=source,
         basis={
             "place": "a group is inside one host or across hosts; a transfer goes by its two ranks",
             "bytes": "what all ranks present send, by the cost of a ring; of a group across hosts "
@@ -136,7 +133,6 @@ def node_locality(view: View) -> Result:
             "busbw": "bytes that a rank sends over the shortest duration of its ranks",
         },
         reasons=_reasons(sums[UNKNOWN], int((~sized).sum()), len(moving)),
-        warnings=warnings,
     )
 
 

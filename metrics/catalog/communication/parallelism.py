@@ -29,7 +29,7 @@ from ccltui.metrics.view.collective_selection import chosen_of, require_ranks
 from ccltui.metrics.view.data_quality import without_device_times
 from ccltui.metrics.view.exposed_waits import ExposedWaits, exposed_waits
 from ccltui.metrics.view.match_quality import possible_match
-from ccltui.metrics.view.provenance import answer, source_of
+from ccltui.metrics.view.provenance import call_answer
 from ccltui.metrics.workload.call_parts import (
     Traffic,
     by_dim,
@@ -235,7 +235,6 @@ _ONE_SIDED: Final = "no collective that all its ranks wait for: sends and receiv
         "absent",
         "per_rank",
     ),
-    headline="hidden_ratio",
     label="communication by dimension",
     higher_is_better=True,
 )
@@ -263,12 +262,10 @@ def parallelism(view: View) -> Result:
             for label, (own, exposed) in found.per_rank.items()
         },
     }
-    source, warnings = source_of(view.ranks)
-    return answer(
+    return call_answer(
         parallelism,
         view,
         details,
-        source=source,
         basis={
             "hidden_by": "computation and copies",
             "exposed": "of a dimension mean over the ranks with kernels, of a group over its own",
@@ -279,7 +276,6 @@ def parallelism(view: View) -> Result:
             "beyond the next latest rank",
         },
         reasons=[*found.reasons, *_unknown_dimension(found.traffic)],
-        warnings=warnings,
     )
 
 

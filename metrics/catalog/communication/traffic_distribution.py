@@ -21,7 +21,7 @@ from ccltui.metrics.model.dimensions import DIMS, MODES
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.config_conflicts import degree_conflicts
-from ccltui.metrics.view.provenance import answer, source_of
+from ccltui.metrics.view.provenance import call_answer
 from ccltui.metrics.workload.call_parts import Traffic
 
 if TYPE_CHECKING:
@@ -173,15 +173,12 @@ def traffic_distribution(view: View) -> Result:
             sums.add(view, rank)
     if not sums.dims:
         raise refuse("no_collectives", "no collective in the selection")
-    source, warnings = source_of(view.ranks)
-    return answer(
+    return call_answer(
         traffic_distribution,
         view,
         _details(sums),
-        source=source,
         basis=_basis(sums),
         reasons=[*_reasons(sums), *degree_conflicts(view)],
-        warnings=warnings,
     )
 
 

@@ -17,7 +17,7 @@ from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.config_conflicts import degree_conflicts
 from ccltui.metrics.view.overrides import positive_number
-from ccltui.metrics.view.provenance import answer, source_of
+from ccltui.metrics.view.provenance import call_answer
 from ccltui.parsers.array_types import I64, Bool
 
 if TYPE_CHECKING:
@@ -71,7 +71,6 @@ class Bursts(Struct, frozen=True):
         "num_windows",
         "per_rank",
     ),
-    headline="p50_window_us",
     label="traffic window",
     parameters={MERGE_OVERRIDE: "gaps up to here do not end a burst, µs; 10 unless given"},
 )
@@ -95,7 +94,6 @@ def traffic_window(view: View) -> Result:
     known = length[(pair // len(DIMS) != _UNKNOWN) & (pair % len(DIMS) != _UNKNOWN)]
     if not len(known):
         raise refuse("not_applicable", "no burst of traffic follows one of another known dimension")
-    source, warnings = source_of(view.ranks)
     details: dict[str, Any] = {
         "p50_window_us": microseconds(float(median_along(known))),
         "windows": _table(length, pair),
@@ -106,18 +104,16 @@ def traffic_window(view: View) -> Result:
         "num_windows": len(known),
         "per_rank": {label: {"windows": _table(*found)} for label, found in windows.items()},
     }
-    return answer(
+    return call_answer(
         traffic_window,
         view,
         details,
-        source=source,
         basis={
             "window": "start of a burst minus end of the burst before it; negative is an overlap",
             "burst": "collectives of one dimension with gaps up to merge_us",
             "clock": "each rank's own",
         },
         reasons=degree_conflicts(view),
-        warnings=warnings,
     )
 
 

@@ -54,7 +54,6 @@ if TYPE_CHECKING:
         "end_spread_us",
         "match",
     ),
-    headline="wait_share",
     label="straggler wait",
     category="stragglers",
     higher_is_better=False,

@@ -12,7 +12,7 @@ from ccltui.metrics.arrays.statistics import KEYS, balance
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import refuse
-from ccltui.metrics.view.provenance import answer, require_traces, side_answer, source_of
+from ccltui.metrics.view.provenance import call_answer, require_traces, side_answer
 from ccltui.metrics.workload.expert_exchange import Exchange, exchange_of, matrix
 from ccltui.parsers.array_types import F64
 from ccltui.parsers.errors import TraceError, contained
@@ -201,15 +201,11 @@ def _from_exchange(view: View, exchange: Exchange, reasons: list[Reason]) -> Res
         "matrix": matrix(exchange),
         "granularity": "ep_rank",
     }
-    source, warnings = source_of(view.ranks)
-    if exchange.unread:
-        text = f"{exchange.unread} all-to-alls have equal or cut splits and are left out"
-        warnings = [*warnings, text]
-    return answer(
+    unread = f"{exchange.unread} all-to-alls have equal or cut splits and are left out"
+    return call_answer(
         token_to_expert_assignment,
         view,
         details,
-        source=source,
         basis={
             "unit": unit,
             "calls": "every second one, which sends tokens to experts"
@@ -218,7 +214,7 @@ def _from_exchange(view: View, exchange: Exchange, reasons: list[Reason]) -> Res
             "num_calls": str(exchange.calls),
         },
         reasons=reasons,
-        warnings=warnings,
+        warnings=[unread] if exchange.unread else [],
     )
 
 

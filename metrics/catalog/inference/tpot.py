@@ -29,7 +29,6 @@ if TYPE_CHECKING:
         "num_failed",
         "experiments",
     ),
-    headline="p50_tpot_ms",
     aliases=("TPOT",),
     label="time per output token",
     higher_is_better=False,

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
         "num_iterations",
         "replicas",
     ),
-    headline="trace_proxy_iter_ms",
     label="server pass time (proxy)",
     higher_is_better=False,
 )

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
         "num_failed",
         "experiments",
     ),
-    headline="p50_ttft_ms",
     aliases=("TTFT",),
     label="time to first token",
     higher_is_better=False,

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from ccltui.metrics.arrays.statistics import microseconds, milliseconds, ratio
-from ccltui.metrics.device.device_time import device_ranks, device_reasons
+from ccltui.metrics.device.device_time import device_answer, device_ranks
 from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import COMM, MEM
 from ccltui.metrics.model.kernel_names import bare_name, category_of
 from ccltui.metrics.result import Result
-from ccltui.metrics.view.provenance import answer
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -59,7 +58,6 @@ Costs = dict[tuple[str, str], Cost]
         "num_names",
         "kernel_time_ms",
     ),
-    headline="dominant_share",
     label="top kernel",
 )
 def dominant_kernel(view: View) -> Result:
@@ -79,37 +77,28 @@ def dominant_kernel(view: View) -> Result:
         "num_names": len(costs),
         "kernel_time_ms": milliseconds(total) / len(ranks),
     }
-    return answer(
+    return device_answer(
         dominant_kernel,
         view,
         details,
-        source="kernel",
         basis={
             "share": "of the summed durations of all kernels, without copies",
             "name": "without template arguments and parameters",
         },
-        reasons=device_reasons(view),
     )
 
 
 def _costs(ranks: list[RankView]) -> Costs:
     by_name: defaultdict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
     for rank in ranks:
-        table = rank.work_by_name
-        for name, kind, calls, total in zip(
-            table.name.tolist(),
-            table.kind.tolist(),
-            table.calls.tolist(),
-            table.total_ns.tolist(),
-            strict=True,
-        ):
-            if kind != MEM:
-                key = (rank.trace.text(name), "comm" if kind == COMM else "comp")
+        for text_id, code, calls, total in rank.work_by_name.rows():
+            if code != MEM:
+                key = (rank.trace.text(text_id), "comm" if code == COMM else "comp")
                 by_name[key].append((calls, total))
     costs: defaultdict[tuple[str, str], Cost] = defaultdict(Cost)
     for (name, kind), parts in sorted(by_name.items()):
-        calls, total = (sum(column) for column in zip(*parts, strict=True))
-        costs[bare_name(name), kind].add(name, calls, total)
+        every_call, every_ns = (sum(column) for column in zip(*parts, strict=True))
+        costs[bare_name(name), kind].add(name, every_call, every_ns)
     return costs
 
 

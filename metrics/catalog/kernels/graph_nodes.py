@@ -6,12 +6,11 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.metrics.arrays.statistics import microseconds
-from ccltui.metrics.device.device_time import device_ranks, device_reasons
+from ccltui.metrics.device.device_time import device_answer, device_ranks
 from ccltui.metrics.device.graph_nodes import Node, nodes_of
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import refuse
-from ccltui.metrics.view.provenance import answer
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -42,7 +41,6 @@ _SHOWN: Final = 200
         "slow_rank",
         "slow_us",
     ),
-    headline="imbalance_ratio",
     label="slowest graph node",
     in_all=False,
     higher_is_better=False,
@@ -70,11 +68,10 @@ def graph_nodes(view: View) -> Result:
         "slow_rank": slow,
         "slow_us": None if slow is None else microseconds(excess[slow]),
     }
-    return answer(
+    return device_answer(
         graph_nodes,
         view,
         details,
-        source="kernel",
         basis={
             "node": "graph node id, of graphs that run the same kernels on each rank; without "
             "it the n-th kernel of its name in a replay",
@@ -82,7 +79,7 @@ def graph_nodes(view: View) -> Result:
             "slow_us": "sum of medians beyond those of the other ranks, where more than the "
             "spread over replays, of one replay of each graph",
         },
-        reasons=[*([] if ratios else [_ALONE]), *device_reasons(view)],
+        reasons=[] if ratios else [_ALONE],
     )
 
 

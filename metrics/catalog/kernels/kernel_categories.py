@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
-from ccltui.metrics.device.device_time import device_ranks, device_reasons
+from ccltui.metrics.device.device_time import device_answer, device_ranks
 from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import COMM, MEM
 from ccltui.metrics.model.kernel_names import CATEGORIES, OTHER, bare_name, category_of
 from ccltui.metrics.result import Result
-from ccltui.metrics.view.provenance import answer
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -54,7 +53,6 @@ class Part(Struct):
         "work_time_ms",
         "per_rank",
     ),
-    headline="gemm_share",
     label="GEMM share",
 )
 def kernel_categories(view: View) -> Result:
@@ -85,30 +83,22 @@ def kernel_categories(view: View) -> Result:
             for label, row in per_rank.items()
         },
     }
-    return answer(
+    return device_answer(
         kernel_categories,
         view,
         details,
-        source="kernel",
         basis={
             "share": "of the summed durations of all kernels and copies",
             "rules": "the first pattern that matches a kernel's name; kernels that none matches "
             "are other",
         },
-        reasons=device_reasons(view),
     )
 
 
 def _add(rank: RankView, parts: defaultdict[str, Part]) -> dict[str, int]:
     """Add the work of a rank to ``parts`` and return its sums by category."""
-    table, own = rank.work_by_name, defaultdict[str, int](int)
-    for name, kind, calls, total in zip(
-        table.name.tolist(),
-        table.kind.tolist(),
-        table.calls.tolist(),
-        table.total_ns.tolist(),
-        strict=True,
-    ):
+    own = defaultdict[str, int](int)
+    for name, kind, calls, total in rank.work_by_name.rows():
         text = rank.trace.text(name)
         category = {COMM: "comm", MEM: "mem"}.get(kind) or category_of(text)
         parts[category].add(text, calls, total)

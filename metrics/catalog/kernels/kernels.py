@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.arrays.statistics import milliseconds
-from ccltui.metrics.device.device_time import device_ranks, device_reasons
+from ccltui.metrics.device.device_time import device_answer, device_ranks
 from ccltui.metrics.device.product_rates import (
     RATES_BASIS,
     product_rates,
@@ -25,7 +25,6 @@ from ccltui.metrics.device.work_pivot import (
 from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import COMM, COMP, MEM
 from ccltui.metrics.result import Result
-from ccltui.metrics.view.provenance import answer
 from ccltui.metrics.workload.hardware import device_of
 
 if TYPE_CHECKING:
@@ -55,7 +54,6 @@ if TYPE_CHECKING:
         "num_names",
         "num_events",
     ),
-    headline="work_time_ms",
     label="kernels by name",
     in_all=False,
 )
@@ -73,18 +71,16 @@ def kernels(view: View) -> Result:
         "num_events": sum(row.calls for row in rows)
         + sum(rank.num_untimed(COMM, COMP, MEM) for rank in ranks),
     }
-    return answer(
+    return device_answer(
         kernels,
         view,
         details,
-        source="kernel",
         basis={
             **COLUMNS_BASIS,
             **RATES_BASIS,
             "share": "of the summed durations of all kernels and copies",
             "name": "without template arguments and parameters; the example has the most time",
         },
-        reasons=device_reasons(view),
     )
 
 

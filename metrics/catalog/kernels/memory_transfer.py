@@ -70,7 +70,6 @@ class Copies(Struct):
         "by_kind",
         "per_rank",
     ),
-    headline="uncovered_mem_ms",
     label="exposed copies",
     higher_is_better=False,
     category="memory",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ccltui.metrics.device.device_time import device_ranks, device_reasons
+from ccltui.metrics.device.device_time import device_answer, device_ranks
 from ccltui.metrics.device.launch_origin import has_ranges
 from ccltui.metrics.device.work_pivot import (
     COLUMNS_BASIS,
@@ -16,7 +16,6 @@ from ccltui.metrics.device.work_pivot import (
 )
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
-from ccltui.metrics.view.provenance import answer
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     needs=("GPU kernels", "nn.Module frames or ranges of the user", "launch records"),
     facts=("step_of_work", "busy"),
     keys=("attributed_share", "modules", "other", "num_paths", "num_events"),
-    headline="attributed_share",
     label="kernels by module",
     in_all=False,
 )
@@ -50,18 +48,17 @@ def modules(view: View) -> Result:
         "num_paths": sum(row.key[0] is not None for row in rows),
         "num_events": sum(row.calls for row in rows),
     }
-    return answer(
+    return device_answer(
         modules,
         view,
         details,
-        source="kernel",
         basis={
             **COLUMNS_BASIS,
             "path": "nn.Module frames and ranges of the thread that run at the launch, the outer "
             "first, without step markers; null outside of any: also the backward pass, which "
             "autograd runs on a thread without modules",
         },
-        reasons=[*missing, *device_reasons(view)],
+        reasons=missing,
     )
 
 

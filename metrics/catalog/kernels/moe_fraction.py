@@ -60,7 +60,6 @@ _SHOWN: Final = 30
         "num_matched_names",
         "per_rank",
     ),
-    headline="moe_fraction",
     label="expert kernels (by name)",
     category="experts",
 )

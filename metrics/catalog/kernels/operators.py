@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ccltui.metrics.device.device_time import device_ranks, device_reasons
+from ccltui.metrics.device.device_time import device_answer, device_ranks
 from ccltui.metrics.device.product_rates import RATES_BASIS, product_rates, rate_cells, roofline_of
 from ccltui.metrics.device.work_pivot import (
     COLUMNS_BASIS,
@@ -17,7 +17,6 @@ from ccltui.metrics.device.work_pivot import (
 )
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
-from ccltui.metrics.view.provenance import answer
 from ccltui.metrics.workload.hardware import device_of
 
 if TYPE_CHECKING:
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     needs=("GPU kernels", "operators", "launch records or External ids"),
     facts=("step_of_work", "busy"),
     keys=("attributed_share", "operators", "other", "roofline_of", "num_operators", "num_events"),
-    headline="attributed_share",
     label="kernels by operator",
     in_all=False,
 )
@@ -64,18 +62,17 @@ def operators(view: View) -> Result:
         "num_operators": sum(row.key[0] is not None for row in rows),
         "num_events": sum(row.calls for row in rows),
     }
-    return answer(
+    return device_answer(
         operators,
         view,
         details,
-        source="kernel",
         basis={
             **COLUMNS_BASIS,
             "name": "the innermost operator at the launch; inside a matrix product or attention "
             "with recorded shapes that one; null where none is known",
             **RATES_BASIS,
         },
-        reasons=[*missing, *device_reasons(view)],
+        reasons=missing,
     )
 
 

@@ -11,11 +11,10 @@ from msgspec import Struct
 
 from ccltui.metrics.arrays.statistics import mean, ratio
 from ccltui.metrics.device.device_counters import COUNTERS, typical_reading
-from ccltui.metrics.device.device_time import device_ranks, device_reasons
+from ccltui.metrics.device.device_time import device_answer, device_ranks
 from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import COMP, any_name, distinct
 from ccltui.metrics.result import Reason, Result
-from ccltui.metrics.view.provenance import answer
 from ccltui.parsers.array_types import F64, I64, Bool
 
 if TYPE_CHECKING:
@@ -69,7 +68,6 @@ class Weighted(Struct, frozen=True):
         *COUNTERS,
         "per_rank",
     ),
-    headline="gpu_busy_ratio",
     label="SM: GPU busy",
     higher_is_better=True,
 )
@@ -104,11 +102,10 @@ def sm(view: View) -> Result:
         **{key: _middle([row[key] for row in per_rank.values()]) for key in COUNTERS},
         "per_rank": per_rank,
     }
-    return answer(
+    return device_answer(
         sm,
         view,
         details,
-        source="kernel",
         basis={
             "gpu_busy_ratio": "any device work over the measured time",
             "sm_coverage": "min(blocks per SM, 1) of computing kernels, weighted by their time: "
@@ -117,7 +114,7 @@ def sm(view: View) -> Result:
             "time, of each device; then over devices",
             "achieved_occupancy_pct": "the profiler's estimate, weighted by time; 0 is no estimate",
         },
-        reasons=[*_missing(details), *device_reasons(view)],
+        reasons=_missing(details),
     )
 
 

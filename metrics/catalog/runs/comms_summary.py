@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     ),
     needs=("log with DeepSpeed's summary of communication",),
     keys=("total_ms", "waited_ms", "waited_share", "operations", "file"),
-    headline="total_ms",
     label="logged communication",
     higher_is_better=False,
     needs_traces=False,

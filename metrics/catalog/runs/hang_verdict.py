@@ -41,7 +41,6 @@ if TYPE_CHECKING:
         "do",
         "hangs",
     ),
-    headline="num_ranks",
     label="ranks that did not arrive",
     higher_is_better=False,
     needs_traces=False,

@@ -36,7 +36,6 @@ _MOST_BYTES: Final = 1 << 31
     ),
     needs=("memory snapshot of PyTorch",),
     keys=("peak_reserved", "peak_allocated", "num_oom", "oom_ranks", "devices", "unread"),
-    headline="peak_reserved",
     label="reserved memory",
     higher_is_better=False,
     needs_traces=False,

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     definition=("Number of runs that did not end on their own, out of all run directories found."),
     needs=NEEDS,
     keys=("num_incomplete", "num_unmarked", "num_runs", "runs"),
-    headline="num_incomplete",
     label="incomplete runs",
     higher_is_better=False,
     needs_traces=False,

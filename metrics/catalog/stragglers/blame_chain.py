@@ -68,7 +68,6 @@ MAX_SHOWN: Final = 10
         "chains",
         "match",
     ),
-    headline="inherited_lag_ratio",
     label="inherited lag",
     parameters={MATERIALITY: MATERIALITY_TEXT},
 )

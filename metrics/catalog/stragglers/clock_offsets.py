@@ -15,7 +15,7 @@ from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal, refuse
 from ccltui.metrics.view.collective_selection import chosen_of, require_ranks
-from ccltui.metrics.view.provenance import answer, source_of
+from ccltui.metrics.view.provenance import call_answer
 from ccltui.parsers.numbers import duration
 
 if TYPE_CHECKING:
@@ -39,13 +39,11 @@ if TYPE_CHECKING:
         "per_host",
         "end_spread_us",
     ),
-    headline="max_offset_us",
     label="largest clock difference",
 )
 def clock_offsets(view: View) -> Result:
     """Offset and drift of the clock of every selected rank, with error bars."""
     require_ranks(view)
-    source, warnings = source_of(view.ranks)
     labels = [rank.label for rank in view.ranks]
     clocks = view.clocks
     known = {label: clocks.clocks[label] for label in labels if clocks.clocks[label].known}
@@ -79,13 +77,13 @@ def clock_offsets(view: View) -> Result:
         sets = len(details["components"])
         text = f"no collective links {sets} sets of ranks, so their clocks cannot be compared"
         reasons.append(Reason("clock_unknown", text))
+    warnings = []
     if any(abs(offset) > 0 for offset in offsets) and view.options.raw_clocks:
-        warnings = [*warnings, "times elsewhere are as recorded: the offsets are not applied"]
-    return answer(
+        warnings.append("times elsewhere are as recorded: the offsets are not applied")
+    return call_answer(
         clock_offsets,
         view,
         details,
-        source=source,
         basis={
             "offset": "own time minus that of the lowest rank that collectives link it to",
             "evidence": "ends of collectives that all ranks wait for",

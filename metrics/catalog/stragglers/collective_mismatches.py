@@ -34,7 +34,7 @@ from ccltui.metrics.view.collective_selection import (
     parts_of,
     require_ranks,
 )
-from ccltui.metrics.view.provenance import answer, source_of
+from ccltui.metrics.view.provenance import call_answer
 from ccltui.parsers.array_types import Bool
 
 if TYPE_CHECKING:
@@ -204,14 +204,12 @@ MAX_SHOWN: Final = 50
         "by_group",
         "not_matched",
     ),
-    headline="num_problems",
     label="mismatched collectives",
     higher_is_better=False,
 )
 def collective_mismatches(view: View) -> Result:
     """Differences between the ranks of every group that the selection includes."""
     require_ranks(view)
-    source, warnings = source_of(view.ranks)
     parts = parts_of(view)
     if not any(part.rows.any() for part in parts):
         raise nothing_selected(view, parts)
@@ -249,13 +247,13 @@ def collective_mismatches(view: View) -> Result:
         ],
         "not_matched": dict(view.matches.skipped),
     }
+    warnings = []
     if len(shown) > MAX_SHOWN:
-        warnings = [*warnings, f"the first {MAX_SHOWN} of {len(shown)} findings are listed"]
-    return answer(
+        warnings.append(f"the first {MAX_SHOWN} of {len(shown)} findings are listed")
+    return call_answer(
         collective_mismatches,
         view,
         details,
-        source=source,
         basis={
             "missing": "most ranks have it, between the first and the last that all have",
             "extra": "fewer than half of them do",

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
         *("lag_ms", "late_ranks", "ranks", "coverage", "window_s"),
         *("num_ranks", "recorded_s", "last_us", "unread"),
     ),
-    headline="lag_ms",
     label="lag by duration",
     higher_is_better=False,
     needs_traces=False,

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.device.device_time import (
+    device_answer,
     device_ranks,
-    device_reasons,
     require_communication_on_device,
 )
 from ccltui.metrics.findings.rank_time.partition import OTHERS, UNKNOWN, Part, partition, place_of
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
-from ccltui.metrics.view.provenance import answer
 from ccltui.parsers.numbers import percent, time_text
 
 if TYPE_CHECKING:
@@ -51,7 +50,6 @@ _IDLE: Final = {
     needs=("GPU kernels",),
     facts=("partition",),
     keys=("top_loss_ratio", "lost_ratio", "lost_ms", "window_ms", "losses", "per_rank"),
-    headline="top_loss_ratio",
     label="largest losses",
     higher_is_better=False,
     category="time",
@@ -76,11 +74,10 @@ def fix_first(view: View) -> Result:
         "losses": rows,
         "per_rank": {rank.label: {"lost_ms": milliseconds(lost_by[rank.label])} for rank in ranks},
     }
-    return answer(
+    return device_answer(
         fix_first,
         view,
         details,
-        source="kernel",
         basis={
             "lost": "no kernel computes; the losses add up to it; time in several counts "
             "for the first of these: waiting, communication or bubble, copies, idle",
@@ -88,7 +85,6 @@ def fix_first(view: View) -> Result:
             "the one that delayed it",
             "aggregate": "ms are means over ranks, shares come from sums",
         },
-        reasons=device_reasons(view),
     )
 
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     needs=("GPU kernels", "2 ranks"),
     facts=("step_of_work", "busy"),
     keys=("imbalance_ratio", "busiest_rank", "comp_time_ms", "per_step", "per_rank"),
-    headline="imbalance_ratio",
     label="computation imbalance",
     higher_is_better=False,
 )

@@ -87,7 +87,6 @@ _UNKNOWN = CAUSES.index(UNKNOWN)
         "meanings",
         "match",
     ),
-    headline="explained_ratio",
     lists_measured=False,
     label="explained lag",
     parameters={MATERIALITY: MATERIALITY_TEXT},

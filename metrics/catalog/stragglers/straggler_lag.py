@@ -88,7 +88,6 @@ if TYPE_CHECKING:
         "match",
         "per_rank_end_times_us",
     ),
-    headline="mean_lag_us",
     aliases=("straggler_lag_16",),
     label="straggler lag",
     parameters={MATERIALITY: MATERIALITY_TEXT},

@@ -88,7 +88,6 @@ _REPAIRED: Final = "every pass takes the mean over stages of the typical worker 
         "saved_bounds_ms",
         *SLOWDOWN_KEYS,
     ),
-    headline="slowdown",
     label="slowdown by stragglers",
     higher_is_better=False,
 )

@@ -86,7 +86,6 @@ class Model(Struct, frozen=True):
         "formula",
         "provenance",
     ),
-    headline="mfu_pct",
     label="model FLOPs utilization",
     higher_is_better=True,
     parameters={

@@ -62,7 +62,6 @@ _PARTS: Final[Mapping[str, _Part]] = {
         "num_steps",
         "num_steps_against",
     ),
-    headline="change_pct",
     label="change against another run",
     higher_is_better=False,
     category="time",

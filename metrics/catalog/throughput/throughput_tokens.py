@@ -44,7 +44,6 @@ if TYPE_CHECKING:
         "batch_size_scope",
         "provenance",
     ),
-    headline="throughput_tokens_per_s",
     parameters={"gradient_accumulation": "local batches taken in by one step; 1 unless given"},
     aliases=("throughput_tokens_16",),
     label="tokens per second",

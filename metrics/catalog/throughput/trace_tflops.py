@@ -83,7 +83,6 @@ class Products(Struct):
         "num_convolutions",
         "per_rank",
     ),
-    headline="trace_tflops",
     label="FLOPS of matrix products",
     higher_is_better=True,
     parameters={PEAK_OVERRIDE: "dense peak of one device in the model's precision, TFLOPS"},

@@ -22,13 +22,12 @@ from ccltui.metrics.arrays.compiled import available
 from ccltui.metrics.arrays.reductions import distinct_values, unique_inverse
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.collectives.matching.match import MEDIUM
-from ccltui.metrics.device.device_time import device_ranks, device_reasons
+from ccltui.metrics.device.device_time import device_answer, device_ranks
 from ccltui.metrics.metric import metric
 from ccltui.metrics.model.kernel_names import bare_name
 from ccltui.metrics.model.rank_steps import NOT_LAUNCHED
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import refuse
-from ccltui.metrics.view.provenance import answer
 from ccltui.metrics.view.rank_view import FOREVER_NS
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.columns import MISSING
@@ -370,7 +369,6 @@ _SHOWN: Final = 20
         "num_crossings",
         "per_step",
     ),
-    headline="comm_on_path_ratio",
     label="communication on critical path",
     higher_is_better=False,
     category="stragglers",
@@ -400,11 +398,10 @@ def critical_path(view: View) -> Result:
         "num_crossings": walk.crossings,
         "per_step": _per_step(steps, table),
     }
-    return answer(
+    return device_answer(
         critical_path,
         view,
         details,
-        source="kernel",
         basis={
             "before": "on a rank, the work that ended last before; at a "
             "collective, the rank that arrived last, which has the shortest duration",
@@ -414,7 +411,7 @@ def critical_path(view: View) -> Result:
             "begins, the time is its host's",
             "times": "means over steps",
         },
-        reasons=[*_reasons(view, walk), *device_reasons(view)],
+        reasons=_reasons(view, walk),
     )
 
 

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
         "per_rank",
         "overlapping_events",
     ),
-    headline="top_share",
     label="first finding",
     needs_traces=False,
     parameters={MATERIALITY: MATERIALITY_TEXT},

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
-from ccltui.metrics.device.device_time import device_ranks, device_reasons
+from ccltui.metrics.device.device_time import device_answer, device_ranks
 from ccltui.metrics.findings.rank_time.partition import split_time
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
-from ccltui.metrics.view.provenance import answer
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -57,7 +56,6 @@ class Busy(Struct):
         "per_step",
         "per_rank",
     ),
-    headline="gpu_busy_ratio",
     label="GPU busy, waiting included",
     higher_is_better=True,
 )
@@ -83,16 +81,14 @@ def gpu_busy(view: View) -> Result:
         "per_step": {str(step): part.shares for step, part in sorted(per_step.items())},
         "per_rank": {label: part.shares for label, part in per_rank.items()},
     }
-    return answer(
+    return device_answer(
         gpu_busy,
         view,
         details,
-        source="kernel",
         basis={
             "aggregate": "sum over ranks of busy time, over that of windows",
             "useful": "computation and copies: a collective may only wait for other ranks",
         },
-        reasons=device_reasons(view),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
-from ccltui.metrics.device.device_time import device_ranks, device_reasons
+from ccltui.metrics.device.device_time import device_answer, device_ranks
 from ccltui.metrics.findings.rank_time.idle_causes import (
     BETWEEN_KERNELS_NS,
     CAUSES,
@@ -16,7 +16,6 @@ from ccltui.metrics.findings.rank_time.idle_causes import (
 )
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
-from ccltui.metrics.view.provenance import answer
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     needs=("GPU kernels", "launch records (correlation ids)"),
     facts=("classes", "idle_causes"),
     keys=("host_late_ms", "idle_ms", "host_late_ratio_of_idle", "by_cause", "per_rank"),
-    headline="host_late_ms",
     label="host-bound idle time",
     higher_is_better=False,
 )
@@ -59,17 +57,15 @@ def idle_causes(view: View) -> Result:
         },
         "per_rank": {label: _row(row) for label, row in rows.items()},
     }
-    return answer(
+    return device_answer(
         idle_causes,
         view,
         details,
-        source="kernel",
         basis={
             "host": "from the end of the work before to the launch of the work after the gap",
             "order": "the first of these that the host did: " + ", ".join(HOST_CAUSES[:-1]),
             "between_kernels": f"up to {BETWEEN_KERNELS_NS // 1000} us, launched in time",
         },
-        reasons=device_reasons(view),
     )
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
-from ccltui.metrics.device.device_time import device_ranks, device_reasons
+from ccltui.metrics.device.device_time import device_answer, device_ranks
 from ccltui.metrics.findings.rank_time.partition import split_time
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
-from ccltui.metrics.view.provenance import answer
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
         "longest_gap_ms",
         "per_rank",
     ),
-    headline="idle_ratio",
     label="GPU idle",
     higher_is_better=False,
 )
@@ -56,13 +54,11 @@ def idle_ratio(view: View) -> Result:
         "longest_gap_ms": milliseconds(longest),
         "per_rank": {rank.label: _row(rank, idle[rank.label]) for rank in ranks},
     }
-    return answer(
+    return device_answer(
         idle_ratio,
         view,
         details,
-        source="kernel",
         basis={"aggregate": "sum over ranks of idle time, over that of windows"},
-        reasons=device_reasons(view),
     )
 
 

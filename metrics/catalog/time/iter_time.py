@@ -59,7 +59,6 @@ _UNSTEADY = 0.2
         "period_ms",
         "periods_ms",
     ),
-    headline="avg_iter_time_ms",
     aliases=("iter_time_16",),
     label="step time",
     higher_is_better=False,

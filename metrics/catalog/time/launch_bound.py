@@ -8,12 +8,11 @@ import numpy as np
 
 from ccltui.metrics.arrays.statistics import microseconds, milliseconds, ratio
 from ccltui.metrics.collectives.matching.validity import middle_and_rank
-from ccltui.metrics.device.device_time import device_ranks, device_reasons
+from ccltui.metrics.device.device_time import device_answer, device_ranks
 from ccltui.metrics.findings.rank_time.idle_causes import Gaps, idle_gaps, require_launches
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import refuse
-from ccltui.metrics.view.provenance import answer
 from ccltui.parsers.array_types import I64
 
 if TYPE_CHECKING:
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
         "num_launches",
         "per_rank",
     ),
-    headline="launch_bound_ratio",
     label="launch-bound gaps",
     higher_is_better=False,
 )
@@ -68,17 +66,15 @@ def launch_bound(view: View) -> Result:
         "num_launches": len(delays),
         "per_rank": {label: _row(gap) for label, gap in gaps.items()},
     }
-    return answer(
+    return device_answer(
         launch_bound,
         view,
         details,
-        source="kernel",
         basis={
             "gap": "between pieces of device work, inside the windows",
             "late": "the launch of what ends the gap began after the gap did",
             "launch_delay": "start on the device minus start of the launch, at least 0",
         },
-        reasons=device_reasons(view),
     )
 
 

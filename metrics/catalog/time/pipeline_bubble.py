@@ -272,7 +272,6 @@ A bubble is any part of it, from none on; waiting inside transfers is not in it.
         "pp",
         "idle_ratio",
     ),
-    headline="bubble_ratio",
     parameters={
         "p2p_bandwidth_gbps": "of transfers whose other side is not recorded, decimal GB/s",
         "pp_schedule": "name of the schedule; of zero-bubble ones no theory is given",

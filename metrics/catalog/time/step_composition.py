@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.device.device_time import (
+    device_answer,
     device_ranks,
-    device_reasons,
     require_communication_on_device,
 )
 from ccltui.metrics.findings.rank_time.partition import (
@@ -21,7 +21,6 @@ from ccltui.metrics.findings.rank_time.partition import (
 )
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
-from ccltui.metrics.view.provenance import answer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     needs=("GPU kernels",),
     facts=("partition",),
     keys=("compute_ratio", "parts", "window_ms", "num_steps", "step_ms", "per_rank"),
-    headline="compute_ratio",
     label="step composition",
     higher_is_better=True,
 )
@@ -69,11 +67,10 @@ def step_composition(view: View) -> Result:
             for label, parts in by_rank.items()
         },
     }
-    return answer(
+    return device_answer(
         step_composition,
         view,
         details,
-        source="kernel",
         basis={
             "order": "time in several parts counts for the first of these: computing, waiting, "
             "communication or bubble, copies, idle",
@@ -81,7 +78,6 @@ def step_composition(view: View) -> Result:
             "aggregate": "ms are means over ranks, shares come from sums",
             "step": "step_ms is the measured time of a rank divided by its steps",
         },
-        reasons=device_reasons(view),
     )
 
 

@@ -49,7 +49,6 @@ if TYPE_CHECKING:
         "slow_steps",
         "num_iterations",
     ),
-    headline="cv",
     label="step time variation",
     parameters={
         MATERIALITY: "percentage of the median step below which no step is slow; 1 unless given"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
-from ccltui.metrics.device.device_time import device_ranks, device_reasons
+from ccltui.metrics.device.device_time import device_answer, device_ranks
 from ccltui.metrics.findings.rank_time.partition import (
     PARTS,
     mean_row,
@@ -15,7 +15,6 @@ from ccltui.metrics.findings.rank_time.partition import (
 )
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
-from ccltui.metrics.view.provenance import answer
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -41,7 +40,6 @@ KINDS = ("comp", "comm", "mem", "comp_comm", "comp_mem", "comm_mem", "comp_comm_
         "exclusive_ms",
         "per_rank",
     ),
-    headline="comp_ratio",
     label="computation share",
     higher_is_better=True,
 )
@@ -60,16 +58,14 @@ def temporal_breakdown(view: View) -> Result:
         },
         "per_rank": {label: split_row(part) for label, part in parts.items()},
     }
-    return answer(
+    return device_answer(
         temporal_breakdown,
         view,
         details,
-        source="kernel",
         basis={
             "aggregate": "times are means over ranks, shares come from sums",
             "copies": "beside a kernel they count with the kernel",
         },
-        reasons=device_reasons(view),
     )
 
 
