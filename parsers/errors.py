@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 
@@ -58,6 +58,12 @@ class CardError(TraceError):
 
 class CancelledError(TraceError):
     """The user stopped the work; finished results stay."""
+
+
+def raise_if(cancelled: Callable[[], bool] | None, path: Path | str | None = None) -> None:
+    """Raise CancelledError where ``cancelled`` is given and returns true."""
+    if cancelled is not None and cancelled():
+        raise CancelledError("reading was stopped", path=path)
 
 
 class DamagedColumnsError(TraceError):

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict
 
 import msgspec
 from msgspec import Struct, field
@@ -34,6 +34,23 @@ SOURCES: tuple[Source, ...] = ("torch", "nsys")
 
 Report = Callable[[int], None]
 """Called with the bytes of a file that have been read."""
+
+
+class ReadOptions(TypedDict, total=False):
+    """Keywords that every reader of a format takes.
+
+    Attributes:
+        shown: Path for messages; that of the file where it is absent.
+        scratch: Directories to try in turn for what must be converted first, and for columns that
+            are not in memory; else the temporary directory.
+        progress: Called with the bytes of the file that have been read so far.
+        cancelled: Asked from time to time; reading ends with CancelledError where it returns true.
+    """
+
+    shown: str
+    scratch: Sequence[Path]
+    progress: Report | None
+    cancelled: Callable[[], bool] | None
 
 
 class Companion(msgspec.Struct, frozen=True):
@@ -127,10 +144,9 @@ class Rule(Struct, frozen=True):
 
 
 class Reader(Protocol):
-    """Reads all ranks of a file into columns.
+    """Reads all ranks of a file into columns; the keywords are those of `ReadOptions`.
 
-    ``shown`` is the path for messages. ``scratch`` are directories to try in turn for what must be
-    converted first. Raises TraceError where the file gives nothing, and CancelledError.
+    Raises TraceError where the file gives nothing, and CancelledError.
     """
 
     def __call__(

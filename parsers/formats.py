@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from msgspec import Struct, structs
 
@@ -27,7 +27,15 @@ from ccltui.parsers.cluster import (
 )
 from ccltui.parsers.errors import TraceError, contained
 from ccltui.parsers.flight_recorder import FLIGHT_RECORD
-from ccltui.parsers.format import SOURCES, UNKNOWN, Companion, Format, Match, Report, Rule
+from ccltui.parsers.format import (
+    SOURCES,
+    UNKNOWN,
+    Companion,
+    Format,
+    Match,
+    ReadOptions,
+    Rule,
+)
 from ccltui.parsers.inspector import NCCL_INSPECTOR, NCCL_INSPECTOR_PROM
 from ccltui.parsers.kineto import EXECUTION_TRACE, KINETO, TPU_TRACE
 from ccltui.parsers.memory_snapshot import MEMORY_SNAPSHOT
@@ -262,14 +270,7 @@ def _first(is_meant: Callable[[Format], bool]) -> Format:
 
 
 def read_file(
-    path: Path,
-    kind: str,
-    *,
-    shown: str,
-    companion: Companion | None = None,
-    scratch: Sequence[Path] = (),
-    progress: Report | None = None,
-    cancelled: Callable[[], bool] | None = None,
+    path: Path, kind: str, *, companion: Companion | None = None, **options: Unpack[ReadOptions]
 ) -> Sequence[RankTrace]:
     """Return the columns of one file, one trace for each rank in it.
 
@@ -278,11 +279,8 @@ def read_file(
     Args:
         path: The file to open.
         kind: Its kind, that of a format with a reader.
-        shown: Its path in messages.
         companion: A file that adds what this one lacks.
-        scratch: Directories to try in turn for what must be converted first.
-        progress: Called with the bytes read so far.
-        cancelled: Asked from time to time; true ends the reading.
+        options: Keywords of the reader.
 
     Raises:
         TraceError: The file gives nothing, for whatever reason.
@@ -293,10 +291,10 @@ def read_file(
     found = format_of(kind)
     if found.read is None:
         raise ValueError(f"no reader for {kind}")
-    with contained(shown):
-        traces = found.read(
-            path, shown=shown, scratch=scratch, progress=progress, cancelled=cancelled
-        )
+    given: ReadOptions = {"shown": str(path), "scratch": (), "progress": None, "cancelled": None}
+    given.update(options)
+    with contained(given["shown"]):
+        traces = found.read(path, **given)
         if companion is not None and found.add_companion is not None:
             traces = tuple(found.add_companion(trace, companion) for trace in traces)
         return BelievedTraces(traces, streams_are_serial=found.streams_are_serial)

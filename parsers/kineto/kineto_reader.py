@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import msgspec
 import numpy as np
@@ -26,7 +26,8 @@ from ccltui.parsers.columns import (
     SourceFile,
     Track,
 )
-from ccltui.parsers.errors import CancelledError, TraceError
+from ccltui.parsers.errors import TraceError, raise_if
+from ccltui.parsers.format import ReadOptions
 from ccltui.parsers.kineto.collective_rows import join_kernels
 from ccltui.parsers.kineto.event_list import Batch, Document, Member, NoteLog
 from ccltui.parsers.kineto.process_groups import MAX_RANKS, groups_of_config
@@ -140,12 +141,7 @@ _MAX_RANK = MAX_RANKS
 
 
 def read_kineto(
-    path: Path,
-    *,
-    shown: str | None = None,
-    chunk_bytes: int = CHUNK_BYTES,
-    progress: Callable[[int], None] | None = None,
-    cancelled: Callable[[], bool] | None = None,
+    path: Path, *, chunk_bytes: int = CHUNK_BYTES, **options: Unpack[ReadOptions]
 ) -> RankTrace:
     """Read the Chrome-trace JSON in ``path`` into columns, all of it as one rank.
 
@@ -153,40 +149,31 @@ def read_kineto(
 
     Args:
         path: The file: plain text, gzip or zstd.
-        shown: The path to use in messages; ``path`` if None.
         chunk_bytes: Size of the pieces of text that are decoded at a time.
-        progress: Called with the number of bytes read from the file so far.
-        cancelled: Polled once per chunk; reading stops when it returns True.
+        options: Those of every reader.
 
     Returns:
         The columns. ``rank`` is set from ``distributedInfo`` only, and is None without it.
 
     Raises:
         TraceError: The file cannot be read or holds no list of events.
-        CancelledError: ``cancelled`` returned True.
+        CancelledError: It was asked for.
     """
-    chunks, pieces = _opened(path, chunk_bytes, progress, cancelled)
-    return read_pieces(pieces, chunks, path, shown=shown)
+    chunks, pieces = _opened(path, chunk_bytes, options)
+    return read_pieces(pieces, chunks, path, shown=options.get("shown"))
 
 
 def read_ranks(
-    path: Path,
-    *,
-    shown: str | None = None,
-    chunk_bytes: int = CHUNK_BYTES,
-    scratch: Sequence[Path] = (),
-    progress: Callable[[int], None] | None = None,
-    cancelled: Callable[[], bool] | None = None,
+    path: Path, *, chunk_bytes: int = CHUNK_BYTES, **options: Unpack[ReadOptions]
 ) -> tuple[RankTrace, ...]:
     """Read ``path`` as :func:`read_kineto` does, into one trace for each rank.
 
-    ``scratch``, as of every reader, is not needed: nothing is converted.
-
     Raises:
         TraceError: As there; and where events of several ranks cannot be told apart.
-        CancelledError: ``cancelled`` returned True.
+        CancelledError: It was asked for.
     """
-    chunks, pieces = _opened(path, chunk_bytes, progress, cancelled)
+    shown = options.get("shown")
+    chunks, pieces = _opened(path, chunk_bytes, options)
     read = _read(pieces, chunks, path, shown)
     if read.rest is not None:
         several = _further_documents(read, chunks, path, shown)
@@ -252,14 +239,11 @@ def read_pieces(
 
 
 def _opened(
-    path: Path,
-    chunk_bytes: int,
-    progress: Callable[[int], None] | None,
-    cancelled: Callable[[], bool] | None,
+    path: Path, chunk_bytes: int, options: ReadOptions
 ) -> tuple[TextChunks, Iterator[bytes]]:
     keep_freed(_REUSED_BYTES)
-    chunks = TextChunks(path, chunk_bytes, progress=progress)
-    return chunks, _until_cancelled(chunks, cancelled, path)
+    chunks = TextChunks(path, chunk_bytes, progress=options.get("progress"))
+    return chunks, _until_cancelled(chunks, options.get("cancelled"), path)
 
 
 class _Read(Struct):
@@ -455,8 +439,7 @@ def _until_cancelled(
     chunks: TextChunks, cancelled: Callable[[], bool] | None, path: Path
 ) -> Iterator[bytes]:
     for chunk in chunks:
-        if cancelled is not None and cancelled():
-            raise CancelledError("reading was stopped", path=path)
+        raise_if(cancelled, path)
         yield chunk
 
 

@@ -7,9 +7,8 @@ Operations occupy the device. Launches, sizes, groups and ranks are not recorded
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Unpack
 
 import msgspec
 import numpy as np
@@ -18,6 +17,7 @@ from msgspec import structs
 from ccltui.parsers.array_types import Bool
 from ccltui.parsers.columns import Events, Group, RankTrace, Strings, Track
 from ccltui.parsers.errors import TraceError
+from ccltui.parsers.format import ReadOptions
 from ccltui.parsers.kineto.kineto_reader import read_kineto
 
 FORMAT: Final = "xla"
@@ -30,22 +30,13 @@ _ASYNC_PAIR: Final = re.compile(r"[a-z-]+-(start|done)(?:[.\d]|$)")
 """Names of the operations that start an asynchronous operation and that wait for it."""
 
 
-def read_xla(
-    path: Path,
-    *,
-    shown: str | None = None,
-    scratch: Sequence[Path] = (),
-    progress: Callable[[int], None] | None = None,
-    cancelled: Callable[[], bool] | None = None,
-) -> tuple[RankTrace, ...]:
+def read_xla(path: Path, **options: Unpack[ReadOptions]) -> tuple[RankTrace, ...]:
     """Read one trace per device, by device number; their ranks are None.
-
-    Arguments are those of `kineto_reader.read_ranks`.
 
     Raises:
         TraceError: The file cannot be read or has no row of operations.
     """
-    trace = read_kineto(path, shown=shown, progress=progress, cancelled=cancelled)
+    trace = read_kineto(path, **options)
     rows: dict[int, dict[str, list[int]]] = {}
     for number, track in enumerate(trace.tracks):
         match = _DEVICE.fullmatch(track.label)
@@ -53,7 +44,7 @@ def read_xla(
             rows.setdefault(int(match[1]), {}).setdefault(match[2], []).append(number)
     devices = sorted(n for n, of_device in rows.items() if _OPERATIONS in of_device)
     if not devices:
-        raise TraceError("no row of XLA operations on any TPU", path=shown or path)
+        raise TraceError("no row of XLA operations on any TPU", path=trace.source.path)
     strings = Strings.of([*trace.strings, *_CATEGORIES])
     return tuple(
         _device(trace, strings, number, part=part, parts=len(devices), rows=rows[number])

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing
 from pathlib import Path
-from typing import Final, overload
+from typing import Final, Unpack, overload
 
 import msgspec
 import numpy as np
@@ -34,6 +34,7 @@ from ccltui.parsers.columns import (
     Track,
 )
 from ccltui.parsers.errors import TraceError
+from ccltui.parsers.format import ReadOptions
 from ccltui.parsers.nsys.capture_session import (
     Identity,
     Part,
@@ -92,44 +93,35 @@ class _Meter(Struct):
             self.report_progress(int(share * self.size_bytes))
 
 
-def read_nsys(
-    path: Path,
-    *,
-    shown: str | None = None,
-    progress: Callable[[int], None] | None = None,
-    cancelled: Callable[[], bool] | None = None,
-    scratch: Sequence[Path] = (),
-    report: Path | None = None,
-) -> Ranks:
+def read_nsys(path: Path, *, report: Path | None = None, **options: Unpack[ReadOptions]) -> Ranks:
     """Read the ``.sqlite`` export in ``path``: one trace per process and device.
 
     A file without device work is one trace. Times are UTC where the file states its start.
 
     Args:
         path: The export.
-        shown: The path to use in messages; ``path`` if None.
-        progress: Called with the bytes read so far, estimated from rows.
-        cancelled: Polled; reading stops when it returns True.
-        scratch: Directories for the unnamed files that hold columns until they are accessed: the
-            first that can be written, else the temporary directory.
         report: The report that ``path`` was exported from; it becomes the source of the traces.
+        options: Of every reader. Bytes read are estimated from rows. The first directory that can
+            be written has the unnamed files that hold columns until they are accessed.
 
     Raises:
         TraceError: The file is not an nsys export or cannot be read.
-        CancelledError: ``cancelled`` returned True.
+        CancelledError: It was asked for.
     """
+    scratch, cancelled = options.get("scratch", ()), options.get("cancelled")
     directory = next((one for one in scratch if os.access(one, os.W_OK)), None)
     try:
         size = path.stat().st_size
-        source = _source_of(report or path, shown, size)
+        source = _source_of(report or path, options.get("shown"), size)
     except OSError as error:
-        raise TraceError(f"cannot be read ({error.strerror})", path=shown or path) from error
-    with _opened(path, source.path, cancelled) as database:
+        shown = options.get("shown", path)
+        raise TraceError(f"cannot be read ({error.strerror})", path=shown) from error
+    with closing(Database(path, source.path, cancelled)) as database:
         _require_export(database, source.path)
         total = sum(database.last_row(table) for table in _EVENTS)
         try:
             with database.guarded():
-                meter = _Meter(total, size, progress)
+                meter = _Meter(total, size, options.get("progress"))
                 check = _DamageCheck(path, cancelled)
                 return Ranks(database, _read(database, meter, Scratch(directory), check), source)
         except OSError as error:
@@ -147,15 +139,6 @@ def _source_of(path: Path, shown: str | None, text_bytes: int) -> SourceFile:
         text_bytes=text_bytes,
         format="nsys",
     )
-
-
-@contextmanager
-def _opened(path: Path, shown: str, cancelled: Callable[[], bool] | None) -> Iterator[Database]:
-    database = Database(path, shown, cancelled)
-    try:
-        yield database
-    finally:
-        database.close()
 
 
 def _require_export(database: Database, shown: str) -> None:

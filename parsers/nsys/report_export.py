@@ -19,12 +19,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 import numpy as np
 
 from ccltui.parsers.columns import RankTrace
-from ccltui.parsers.errors import CancelledError, TraceError
+from ccltui.parsers.errors import TraceError, raise_if
+from ccltui.parsers.format import ReadOptions
 from ccltui.parsers.names import printable
 from ccltui.parsers.nsys.nsys_reader import Ranks, read_nsys
 from ccltui.parsers.nsys.nvtx import SCHEMAS
@@ -63,28 +64,16 @@ def _absolute_path() -> str | None:
     return os.pathsep.join(entry for entry in stated.split(os.pathsep) if Path(entry).is_absolute())
 
 
-def read_report(
-    path: Path,
-    *,
-    shown: str,
-    scratch: Sequence[Path] = (),
-    progress: Callable[[int], None] | None = None,
-    cancelled: Callable[[], bool] | None = None,
-) -> Sequence[RankTrace]:
+def read_report(path: Path, **options: Unpack[ReadOptions]) -> Sequence[RankTrace]:
     """Export a report with nsys and read its columns.
 
-    Args:
-        path: The report.
-        shown: Its path in messages.
-        scratch: Directories for the export; the first usable one is taken, else a temporary one.
-        progress: Called with bytes done. The first half is the export, estimated from the size
-            of its output.
-        cancelled: Polled; reading stops when it returns True.
+    The first half of the progress is the export, estimated from the size of its output.
 
     Raises:
         TraceError: nsys is absent or failed; the message has the output of nsys.
-        CancelledError: ``cancelled`` returned True.
+        CancelledError: It was asked for.
     """
+    shown, progress = options.get("shown", str(path)), options.get("progress")
     try:
         status = path.stat()
     except OSError as error:
@@ -101,33 +90,26 @@ def read_report(
 
     def export(target: Path) -> None:
         nonlocal size
-        made = export_report(path, target, shown=shown, progress=exporting, cancelled=cancelled)
-        size = made.stat().st_size
+        size = export_report(path, target, **first_half).stat().st_size
 
-    ranks = read_made_export(
-        path, export, shown=shown, scratch=scratch, progress=reading, cancelled=cancelled
-    )
+    first_half: ReadOptions = {**options, "progress": exporting}
+    second_half: ReadOptions = {**options, "progress": reading}
+    ranks = read_made_export(path, export, **second_half)
     if not ranks.num_events:
         raise TraceError(f"nsys exported no event of it; run {_MANUAL_EXPORT}", path=shown)
     return ranks
 
 
-def export_report(
-    path: Path,
-    target: Path,
-    *,
-    shown: str,
-    progress: Callable[[int], None] | None = None,
-    cancelled: Callable[[], bool] | None = None,
-) -> Path:
+def export_report(path: Path, target: Path, **options: Unpack[ReadOptions]) -> Path:
     """Export the report ``path`` with nsys to the SQLite file ``target``; return ``target``.
 
-    ``progress`` is called with the bytes written so far.
+    The progress is that of the bytes written so far.
 
     Raises:
         TraceError: nsys is absent or failed; the message has the output of nsys.
-        CancelledError: ``cancelled`` returned True; nsys was stopped.
+        CancelledError: It was asked for; nsys was stopped.
     """
+    shown = options.get("shown", str(path))
     executable = nsys_executable()
     if executable is None:
         raise TraceError(_no_nsys_message(), path=shown)
@@ -146,7 +128,7 @@ def export_report(
         except OSError as error:
             why = f"{executable} cannot be started ({error.strerror}); run {_MANUAL_EXPORT}"
             raise TraceError(why, path=shown) from error
-        status = _wait_for_exit(process, target, shown, progress, cancelled)
+        status = _wait_for_exit(process, target, options)
         output_file.seek(0)
         output = " ".join(output_file.read(1 << 16).decode("utf-8", "replace").split())
     if status != 0 or not target.is_file():
@@ -154,18 +136,12 @@ def export_report(
     return target
 
 
-def _wait_for_exit(
-    process: subprocess.Popen[bytes],
-    target: Path,
-    shown: str,
-    progress: Callable[[int], None] | None,
-    cancelled: Callable[[], bool] | None,
-) -> int:
+def _wait_for_exit(process: subprocess.Popen[bytes], target: Path, options: ReadOptions) -> int:
     """Wait for nsys and return its exit status; kill it on cancellation and on any exception."""
+    progress = options.get("progress")
     try:
         while (status := process.poll()) is None:
-            if cancelled is not None and cancelled():
-                raise CancelledError("reading was stopped", path=shown)
+            raise_if(options.get("cancelled"), options.get("shown"))
             if progress is not None:
                 with contextlib.suppress(OSError):
                     progress(target.stat().st_size)
@@ -207,29 +183,17 @@ def _failure_message(status: int, output: str) -> str:
 
 
 def read_made_export(
-    path: Path,
-    make: Callable[[Path], object],
-    *,
-    shown: str,
-    scratch: Sequence[Path] = (),
-    progress: Callable[[int], None] | None = None,
-    cancelled: Callable[[], bool] | None = None,
+    path: Path, make: Callable[[Path], object], **options: Unpack[ReadOptions]
 ) -> Ranks:
     """Read the export that ``make`` writes to the path that it is given, as the file ``path``.
 
-    Other arguments and errors are those of `read_nsys`; the export is removed once it is read.
+    Errors are those of `read_nsys`; the export is removed once it is read.
     """
-    with _scratch_directory(scratch) as directory:
+    with _scratch_directory(options.get("scratch", ())) as directory:
         export = directory / EXPORT_NAME
         make(export)
-        return read_nsys(
-            export,
-            shown=shown,
-            progress=progress,
-            cancelled=cancelled,
-            scratch=(directory.parent,),
-            report=path,
-        )
+        options["scratch"] = (directory.parent,)
+        return read_nsys(export, report=path, **options)
 
 
 Table = tuple[Sequence[str], Sequence[tuple[int | None, ...]]]
@@ -305,22 +269,21 @@ _ABSENT: Final = (
 )
 
 
-def sqlite_of(
-    path: Path, target: Path, *, shown: str, cancelled: Callable[[], bool] | None = None
-) -> Path:
+def sqlite_of(path: Path, target: Path, **options: Unpack[ReadOptions]) -> Path:
     """Convert the export that ``path`` belongs to into the SQLite file ``target``; return it.
 
     Raises:
         TraceError: pyarrow is absent or cannot read the tables.
-        CancelledError: ``cancelled`` returned True.
+        CancelledError: It was asked for.
     """
+    shown = options.get("shown", str(path))
     try:
         import pyarrow as pa  # noqa: PLC0415
     except ImportError:
         raise TraceError(_ABSENT, path=shown) from None
     try:
         with closing(sqlite3.connect(target)) as database, database:
-            _Copy(database, cancelled).all(path)
+            _Copy(database, options.get("cancelled")).all(path)
     except (pa.ArrowException, OSError, sqlite3.Error, ValueError, TypeError) as error:
         why = " ".join(str(error).split())[:200]
         raise TraceError(f"tables of an nsys export that cannot be read: {why}", path=shown) from (
@@ -329,35 +292,14 @@ def sqlite_of(
     return target
 
 
-def read_tables(
-    path: Path,
-    *,
-    shown: str,
-    scratch: Sequence[Path] = (),
-    progress: Callable[[int], None] | None = None,
-    cancelled: Callable[[], bool] | None = None,
-) -> Ranks:
-    """Read the columns of the export that ``path`` belongs to.
-
-    Args:
-        path: A file of the export: an ``.arrows`` file, or one table of a folder of tables.
-        shown: Its path in messages.
-        scratch: Directories for the converted file; the first usable one is taken.
-        progress: Called with the bytes read so far.
-        cancelled: Polled; reading stops when it returns True.
+def read_tables(path: Path, **options: Unpack[ReadOptions]) -> Ranks:
+    """Read the columns of the export that ``path``, one of its files, belongs to.
 
     Raises:
         TraceError: pyarrow is absent or cannot read the tables.
-        CancelledError: ``cancelled`` returned True.
+        CancelledError: It was asked for.
     """
-    return read_made_export(
-        path,
-        lambda target: sqlite_of(path, target, shown=shown, cancelled=cancelled),
-        shown=shown,
-        scratch=scratch,
-        progress=progress,
-        cancelled=cancelled,
-    )
+    return read_made_export(path, lambda target: sqlite_of(path, target, **options), **options)
 
 
 class _Copy:
@@ -378,8 +320,7 @@ class _Copy:
     def _table(self, name: str, batches: Iterator[Any]) -> None:
         made = False
         for batch in batches:
-            if self._cancelled is not None and self._cancelled():
-                raise CancelledError("reading was stopped")
+            raise_if(self._cancelled)
             names = batch.schema.names
             columns = [_values(column) for column in batch.columns]
             if not made:

@@ -77,7 +77,6 @@ def read_report_tables(
     path: Path,
     *,
     shown: str | None = None,
-    cancelled: Callable[[], bool] | None = None,
     kernel_name: str = "demangledName",
     parts: frozenset[Part] = ALL_PARTS,
     raw: Sequence[RawColumns] = (),
@@ -89,7 +88,6 @@ def read_report_tables(
     Args:
         path: The export.
         shown: Its path in messages.
-        cancelled: Polled; reading stops when it returns True.
         kernel_name: Column that names kernels: demangledName, shortName or mangledName.
         parts: Parts to read; the others are None, as in a capture without them.
         raw: Further tables to read as they are written; absent ones are left out.
@@ -100,9 +98,9 @@ def read_report_tables(
     """
     if not path.exists():
         raise NotFoundError("no such file", path=shown or str(path))
-    with closing(Database(path, shown or path.name, cancelled)) as database:
+    with closing(Database(path, shown or path.name)) as database:
         tables = _Reader(database, kernel_name, parts, raw).tables()
-        damage = damage_of(path, cancelled)
+        damage = damage_of(path)
     if damage is None:
         return tables
     note = f"pages of the database are damaged, rows may be missing or wrong: {damage}"

@@ -7,9 +7,9 @@ work only, no calls, no ranges and no processes.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 import numpy as np
 from msgspec import Struct
@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.columns import Note, RankTrace
 from ccltui.parsers.errors import TraceError
+from ccltui.parsers.format import ReadOptions
 from ccltui.parsers.nsys.report_export import read_made_export, write_export
 from ccltui.parsers.nsys.sqlite import export_schema
 from ccltui.parsers.nsys.text_reports.stats_text import read_stats_text
@@ -52,29 +53,16 @@ _TABLES: Final = {
 }
 
 
-def read_text_trace(
-    path: Path,
-    *,
-    shown: str,
-    scratch: Sequence[Path] = (),
-    progress: Callable[[int], None] | None = None,
-    cancelled: Callable[[], bool] | None = None,
-) -> Sequence[RankTrace]:
+def read_text_trace(path: Path, **options: Unpack[ReadOptions]) -> Sequence[RankTrace]:
     """Read the ``cuda_gpu_trace`` of a text: one trace per device.
 
     Raises:
         TraceError: There is no such table, or it lacks a column; the message names what is missing.
-        CancelledError: ``cancelled`` returned True.
+        CancelledError: It was asked for.
     """
+    shown = options.get("shown", str(path))
     rows = trace_rows(read_stats_text(path, shown=shown), shown)
-    ranks = read_made_export(
-        path,
-        lambda target: _write_export(rows, target),
-        shown=shown,
-        scratch=scratch,
-        progress=progress,
-        cancelled=cancelled,
-    )
+    ranks = read_made_export(path, lambda target: _write_export(rows, target), **options)
     return [replace(rank, notes=(*rank.notes, *rows.notes)) for rank in ranks]
 
 

@@ -7,9 +7,9 @@ PyTorch writes one rank into a file, `ccltui export` all ranks of a job with the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,8 @@ from ccltui.parsers.columns import (
     Strings,
     Track,
 )
-from ccltui.parsers.errors import CancelledError, TraceError
+from ccltui.parsers.errors import TraceError, raise_if
+from ccltui.parsers.format import ReadOptions
 from ccltui.parsers.kineto.collective_rows import describes_collective, join_kernels
 from ccltui.parsers.kineto.event_list import NoteLog
 from ccltui.parsers.kineto.event_rows import STREAM_GROUPS, Part
@@ -59,41 +60,29 @@ _USER: Final = ("ProfilerStep#", "nccl:", "gloo:", "## ", "Optimizer.", "enumera
 
 
 def read_pftrace(
-    path: Path,
-    *,
-    shown: str | None = None,
-    chunk_bytes: int = CHUNK_BYTES,
-    scratch: Sequence[Path] = (),
-    progress: Callable[[int], None] | None = None,
-    cancelled: Callable[[], bool] | None = None,
+    path: Path, *, chunk_bytes: int = CHUNK_BYTES, **options: Unpack[ReadOptions]
 ) -> tuple[RankTrace, ...]:
     """Read the Perfetto trace in ``path``, plain or compressed, into one trace for each rank.
 
-    Args:
-        path: The file.
-        shown: The path to use in messages; ``path`` if None.
-        chunk_bytes: Size of the pieces that are decoded at a time.
-        scratch: Not needed: nothing is converted.
-        progress: Called with the number of bytes read from the file so far.
-        cancelled: Polled once per chunk; reading stops when it returns True.
+    It is decoded ``chunk_bytes`` at a time.
 
     Raises:
         TraceError: The file cannot be read or has no event.
-        CancelledError: ``cancelled`` returned True.
+        CancelledError: It was asked for.
     """
-    chunks = TextChunks(path, chunk_bytes, progress=progress)
+    shown = options.get("shown", str(path))
+    chunks = TextChunks(path, chunk_bytes, progress=options.get("progress"))
     reader = _Reader()
     try:
         status = path.stat()
         for chunk in chunks:
-            if cancelled is not None and cancelled():
-                raise CancelledError("reading was stopped", path=path)
+            raise_if(options.get("cancelled"), path)
             if not reader.add(chunk):
                 break
     except OSError as error:
-        raise TraceError(f"cannot be read ({error.strerror})", path=shown or path) from error
+        raise TraceError(f"cannot be read ({error.strerror})", path=shown) from error
     source = SourceFile(
-        path=shown or str(path),
+        path=shown,
         real_path=str(path.resolve()),
         size_bytes=status.st_size,
         mtime_ns=status.st_mtime_ns,
@@ -104,7 +93,7 @@ def read_pftrace(
     try:
         return reader.ranks(source, chunks.notes)
     except ValueError as error:
-        raise TraceError(str(error), path=shown or path) from None
+        raise TraceError(str(error), path=shown) from None
 
 
 class _Reader:

@@ -11,26 +11,30 @@ times in rocpd_timestamp, and thread and device in rocpd_track.
 
 from __future__ import annotations
 
-import os
 import re
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Final
-from urllib.parse import quote
+from typing import Final, Unpack
 
 import msgspec
 from msgspec import Struct, field, structs
 
 from ccltui.parsers.columns import Note, RankTrace
-from ccltui.parsers.errors import CancelledError, TraceError
+from ccltui.parsers.errors import TraceError, raise_if
+from ccltui.parsers.format import ReadOptions
 from ccltui.parsers.names import printable
 from ccltui.parsers.nsys.report_export import read_made_export
 from ccltui.parsers.nsys.sqlite import export_schema
-from ccltui.parsers.nsys.sqlite.database import damage_of, unfinished
+from ccltui.parsers.nsys.sqlite.database import (
+    damage_of,
+    read_only_uri,
+    require_finished,
+)
 from ccltui.parsers.nsys.sqlite.table_scans import decoded, quoted
 from ccltui.parsers.rocpd import TABLE
+from ccltui.parsers.rocprof.kernel_trace import as_rocprof
 
 _MAX_CELL_BYTES: Final = 1 << 26
 _STEPS_BETWEEN_CHECKS: Final = 100_000
@@ -68,36 +72,22 @@ _TARGETS: Final = {
 }
 
 
-def read_rocpd(
-    path: Path,
-    *,
-    shown: str,
-    scratch: Sequence[Path] = (),
-    progress: Callable[[int], None] | None = None,
-    cancelled: Callable[[], bool] | None = None,
-) -> Sequence[RankTrace]:
+def read_rocpd(path: Path, **options: Unpack[ReadOptions]) -> Sequence[RankTrace]:
     """Read a database: one trace for each device that a process used.
 
     Raises:
         TraceError: It is no such database, is damaged, or holds no work of a device and no call.
-        CancelledError: ``cancelled`` returned True.
+        CancelledError: It was asked for.
     """
-    conversion = _Conversion(path, shown, cancelled)
-    ranks = read_made_export(
-        path, conversion.write, shown=shown, scratch=scratch, progress=progress, cancelled=cancelled
-    )
-    return [_as_rocprof(rank, conversion) for rank in ranks]
+    conversion = _Conversion(path, options.get("shown", str(path)), options.get("cancelled"))
+    ranks = read_made_export(path, conversion.write, **options)
+    return [_with_host(as_rocprof(rank, conversion.notes()), conversion) for rank in ranks]
 
 
-def _as_rocprof(rank: RankTrace, found: _Conversion) -> RankTrace:
-    """Times of all processes of a host are of one clock, whatever an export of nsys would state."""
-    source = structs.replace(rank.source, format="rocprof")
-    kept = [note for note in rank.notes if note.code != "no_session_start"]
+def _with_host(rank: RankTrace, found: _Conversion) -> RankTrace:
     hosts = set(found.hosts)
     return structs.replace(
         rank,
-        source=source,
-        notes=(*kept, *found.notes()),
         truncated=rank.truncated or found.damage is not None,
         host=hosts.pop() if len(hosts) == 1 else rank.host,
     )
@@ -156,13 +146,7 @@ class _Conversion:
 
     def write(self, target: Path) -> None:
         """Write the export. Raises TraceError and CancelledError."""
-        try:
-            problem = unfinished(str(self._path))
-        except OSError as error:
-            why = f"what is beside it cannot be read ({error.strerror})"
-            raise TraceError(why, path=self._shown) from error
-        if problem is not None:
-            raise TraceError(problem, path=self._shown)
+        require_finished(self._path, self._shown)
         with self._guarded(), closing(sqlite3.connect(target, uri=True, timeout=0)) as connection:
             self._connection = connection
             self._prepare()
@@ -180,8 +164,7 @@ class _Conversion:
         try:
             yield
         except (sqlite3.Error, sqlite3.Warning, MemoryError, UnicodeDecodeError) as error:
-            if self._cancelled is not None and self._cancelled():
-                raise CancelledError("reading was stopped", path=self._shown) from error
+            raise_if(self._cancelled, self._shown)
             why = printable(" ".join(str(error).split())[:200]) or "not enough memory"
             raise TraceError(
                 f"cannot be read as a database of rocprofv3 ({why})", path=self._shown
@@ -200,9 +183,7 @@ class _Conversion:
             self._connection.set_progress_handler(
                 lambda: int(is_cancelled()), _STEPS_BETWEEN_CHECKS
             )
-        # immutable: no lock, and no journal is written beside the user's file.
-        uri = f"file:{quote(os.fsencode(self._path.resolve()))}?mode=ro&immutable=1"
-        execute("ATTACH DATABASE ? AS source", (uri,))
+        execute("ATTACH DATABASE ? AS source", (read_only_uri(self._path),))
         execute("PRAGMA source.mmap_size = 0")  # else a file that shrinks raises SIGBUS
         for table, columns in _TARGETS.items():
             typed = ", ".join(f"{quoted(name)} {_type(name)}" for name in columns.split())

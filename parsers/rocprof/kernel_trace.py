@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Unpack
 
 from msgspec import Struct, field, structs
 from msgspec.structs import replace
 
 from ccltui.parsers.columns import Note, RankTrace
 from ccltui.parsers.errors import TraceError
+from ccltui.parsers.format import ReadOptions
 from ccltui.parsers.nsys.report_export import read_made_export, write_export
 from ccltui.parsers.nsys.sqlite import export_schema
 from ccltui.parsers.rocprof import NEEDED
@@ -48,20 +49,14 @@ _TABLES: Final = {
 Row = Mapping[str, str]
 
 
-def read_kernel_trace(
-    path: Path,
-    *,
-    shown: str,
-    scratch: Sequence[Path] = (),
-    progress: Callable[[int], None] | None = None,
-    cancelled: Callable[[], bool] | None = None,
-) -> Sequence[RankTrace]:
+def read_kernel_trace(path: Path, **options: Unpack[ReadOptions]) -> Sequence[RankTrace]:
     """Read the kernels of a process and what lies beside them: one trace for each agent.
 
     Raises:
         TraceError: The file is no such table, or no row of it can be used.
-        CancelledError: ``cancelled`` returned True.
+        CancelledError: It was asked for.
     """
+    shown, cancelled = options.get("shown", str(path)), options.get("cancelled")
     tables = _Tables(process=_process(shown))
     for row in _rows(path, shown):
         tables.add_kernel(row)
@@ -70,13 +65,11 @@ def read_kernel_trace(
     if not tables.rows[export_schema.KERNELS]:
         raise TraceError("no row of it has a kernel, an agent and two times", path=shown)
     tables.add_beside(path)
-    ranks = read_made_export(
-        path, tables.write, shown=shown, scratch=scratch, progress=progress, cancelled=cancelled
-    )
-    return [_as_rocprof(rank, tables.notes()) for rank in ranks]
+    ranks = read_made_export(path, tables.write, **options)
+    return [as_rocprof(rank, tables.notes()) for rank in ranks]
 
 
-def _as_rocprof(rank: RankTrace, notes: Sequence[Note]) -> RankTrace:
+def as_rocprof(rank: RankTrace, notes: Sequence[Note]) -> RankTrace:
     """Times of all processes of a host are of one clock, whatever an export of nsys would state."""
     source = structs.replace(rank.source, format="rocprof")
     kept = [note for note in rank.notes if note.code != "no_session_start"]

@@ -28,7 +28,7 @@ import numpy as np
 
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.columns import MISSING
-from ccltui.parsers.errors import CancelledError, TraceError
+from ccltui.parsers.errors import CancelledError, TraceError, raise_if
 from ccltui.parsers.nsys.sqlite.table_scans import (
     Pages,
     RowFilter,
@@ -94,6 +94,11 @@ _MAX_CHARS: Final = 160
 _TREE: Final = re.compile(r"\bTree (\d{1,10})\b")  # SQLite 3.42 or later: the root of a table
 
 
+def read_only_uri(path: Path) -> str:
+    """Return how SQLite opens a file of the user: without a lock, or a journal beside it."""
+    return f"file:{quote(os.fsencode(path.resolve()))}?mode=ro&immutable=1"
+
+
 def damage_of(path: Path, cancelled: Callable[[], bool] | None = None) -> str | None:
     """Return what is damaged in a database, None where SQLite finds nothing.
 
@@ -107,9 +112,8 @@ def damage_of(path: Path, cancelled: Callable[[], bool] | None = None) -> str | 
     Raises:
         CancelledError: ``cancelled`` returned True.
     """
-    uri = f"file:{quote(os.fsencode(path.resolve()))}?mode=ro&immutable=1"
     try:
-        with closing(sqlite3.connect(uri, uri=True, timeout=0)) as connection:
+        with closing(sqlite3.connect(read_only_uri(path), uri=True, timeout=0)) as connection:
             connection.execute("PRAGMA trusted_schema = OFF")
             # These are expressions of the file, which could take any time.
             connection.execute("PRAGMA ignore_check_constraints = ON")
@@ -120,8 +124,7 @@ def damage_of(path: Path, cancelled: Callable[[], bool] | None = None) -> str | 
             lines = [str(row[0]) for row in found if row[0] != "ok"]
             return _described(lines, connection) if lines else None
     except (sqlite3.Error, UnicodeDecodeError) as error:
-        if cancelled is not None and cancelled():
-            raise CancelledError("reading was stopped", path=path) from error
+        raise_if(cancelled, path)
         return _one_line(str(error))
 
 
@@ -153,7 +156,8 @@ _MAX_SMALL_ROWS = 1 << 20
 _BEFORE_FIRST_ROW = -(1 << 63)
 
 
-def _require_finished(path: Path, shown: str) -> None:
+def require_finished(path: Path, shown: str) -> None:
+    """Raise TraceError where a program still writes the database, or ended while it did."""
     try:
         problem = unfinished(str(path))
     except OSError as error:
@@ -170,12 +174,14 @@ class Database:
         self._path = path
         self._shown = shown
         self._cancelled = cancelled
-        _require_finished(path, shown)
+        require_finished(path, shown)
         with self.guarded():
-            # immutable: no lock is taken and no journal is written beside the user's file.
-            uri = f"file:{quote(os.fsencode(path.resolve()))}?mode=ro&immutable=1"
-            # Tables may be read in several threads, one at a time.
-            self._connection = sqlite3.connect(uri, uri=True, timeout=0, check_same_thread=False)
+            self._connection = sqlite3.connect(
+                read_only_uri(path),
+                uri=True,
+                timeout=0,
+                check_same_thread=False,  # tables may be read in several threads, one at a time
+            )
         self._lock = threading.Lock()
         self._rows_read: dict[str, int] = {}
         self._descriptor = -1
