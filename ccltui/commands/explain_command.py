@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -68,8 +69,10 @@ def run(arguments: Sequence[str]) -> int:
     found = explanation.explain(measured.trace, results, same)
     if names:
         found = explanation.with_choice(found, _recordings(names, loading, selection), names[0])
-    # Also where nothing could be opened: a program reads the reason in the document.
-    write_report(WRITERS[options.format](found, options.budget), options.output)
+    # Also where nothing could be opened: a program reads the reason in the document. A person who
+    # mistyped a path reads one line.
+    if options.format == "json" or os.path.lexists(options.trace):
+        write_report(WRITERS[options.format](found, options.budget), options.output)
     if measured.problem is not None and not found.findings:
         measured.print_messages(warnings=False)
         return exit_codes.INPUT

@@ -82,9 +82,10 @@ def test_duplicates_strangers_and_captures_are_listed(job: Path, tmp_path: Path)
 
 
 def test_nothing_to_look_at(tmp_path: Path) -> None:
-    absent = run(CCLTUI, "doctor", tmp_path / "absent")
-    assert (absent.returncode, absent.stdout) == (1, "")
-    assert absent.stderr == f"ccltui: {tmp_path}/absent: no such file or directory\n"
+    for verb in ("doctor", "explain"):
+        absent = run(CCLTUI, verb, tmp_path / "absent")
+        assert (absent.returncode, absent.stdout) == (1, "")
+        assert absent.stderr == f"ccltui: {tmp_path}/absent: no such file or directory\n"
 
     (tmp_path / "notes.txt").write_text("x")
     empty = run(CCLTUI, "doctor", tmp_path)

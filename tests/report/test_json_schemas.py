@@ -138,6 +138,9 @@ def test_lines_manifest_and_ccl_metrics(
 
 def test_where_nothing_can_be_opened_the_explanation_has_the_reason(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
+    absent = printed(tmp_path, "explain", tmp_path / "absent", "--format", "json")
+    assert problems("explanation", absent) == []
+    assert absent["headline"].endswith("absent: no such file or directory.")
     document = printed(tmp_path, "explain", tmp_path / "empty", "--format", "json")
     assert problems("explanation", document) == []
     assert document["headline"] == "Nothing could be read: no file is here."
