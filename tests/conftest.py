@@ -55,7 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
         return
     place = folder_in_memory()
-    folder = Path(tempfile.mkdtemp(prefix="pytest-run-", dir=place))
+    folder = Path(tempfile.mkdtemp(prefix="ccltui-tests-", dir=place))
     hold(folder)
     config.stash[RUN_FOLDER] = folder
     if config.option.basetemp is None:
@@ -81,7 +81,7 @@ def folder_in_memory() -> Path | None:
 
 def remove_earlier_runs(memory: Path) -> None:
     """Remove what failed runs left in memory: it is looked at until the next run begins."""
-    for folder in memory.glob("pytest-run-*"):
+    for folder in memory.glob("ccltui-tests-*"):
         try:
             if time.time() - folder.stat().st_mtime < 60:  # another run may be about to hold it
                 continue
