@@ -37,8 +37,10 @@ from ccltui.metrics.findings.replay.lines.stage_order import (
     told_by_passes,
 )
 from ccltui.metrics.findings.replay.lines.step_lines import (
+    Implied,
     StepLines,
     begun_too_early,
+    calls_between,
     implied_steps,
     kernel_starts,
     step_lines,
@@ -335,7 +337,7 @@ def _job_lines(view: View) -> JobLines:
         starts = [kernel_starts(view.facts.ranks[label]) for label in here]
         found = implied_steps([one.calls for one in inputs if one.label not in out], starts)
         ends = None if found is None else dict(zip(here, found, strict=True))
-    lines = _lines(view, chosen, out, ends)
+    lines = _lines(view, chosen, out, None if ends is None else _implied(view, ends))
     if marked:
         shared = _shared_steps(lines)
         if not shared:
@@ -397,7 +399,7 @@ def _lines(
     view: View,
     chosen: Collection[int] | None,
     out: Mapping[str, str],
-    ends: Mapping[str, I64] | None = None,
+    implied: Mapping[str, Implied] | None = None,
 ) -> list[StepLines]:
     found = []
     for item in view.match_inputs:
@@ -405,11 +407,49 @@ def _lines(
             found.append(StepLines.empty())
             continue
         facts = view.facts.ranks[item.label]
-        mine = None if ends is None else ends[item.label]
+        mine = None if implied is None else implied[item.label]
         found.append(step_lines(facts, item.calls, chosen, mine, _rounding_ns(view)))
         if view.facts.is_large:
             facts.forget_launches()
     return found
+
+
+OUTSIDE: Final = -2
+"""Step of a call of a rank without steps."""
+
+
+def _implied(view: View, ends: Mapping[str, I64]) -> dict[str, Implied]:
+    """Return the steps of ranks that no marker divides, with both sides of transfers in one.
+
+    A send that waits behind others for its receiver begins after the step that feeds it, or with
+    the call that ends it; a receive that is posted ahead begins before the step that it is for,
+    and ends in it.
+
+    Args:
+        view: the view.
+        ends: rows of the calls that end the steps of each rank.
+    """
+    inputs, pairs = view.match_inputs, view.pairs
+    first = np.cumsum([0, *(len(item.calls) for item in inputs)])
+    begun, ended = np.full((2, first[-1]), OUTSIDE)
+    for index, item in enumerate(inputs):
+        if item.label in ends:
+            here, mine = slice(first[index], first[index + 1]), ends[item.label]
+            begun[here] = calls_between(item.calls, mine)
+            ended[here] = np.searchsorted(item.calls.end_ns[mine], item.calls.end_ns) - 1
+    sent = first[pairs.sender] + pairs.send_row
+    received = first[pairs.receiver] + pairs.recv_row
+    known = (begun[sent] > OUTSIDE) & (begun[received] > OUTSIDE)
+    sent, received = sent[known], received[known]
+    is_ahead = (begun[received] == begun[sent] - 1) & (ended[received] == begun[sent])
+    begun[received[is_ahead]] += 1
+    is_late = begun[sent] == begun[received] + 1
+    begun[sent[is_late]] -= 1
+    return {
+        item.label: Implied(ends[item.label], begun[first[index] : first[index + 1]])
+        for index, item in enumerate(inputs)
+        if item.label in ends
+    }
 
 
 def _partly_recorded(lines: Sequence[StepLines], shared: set[int]) -> set[int]:

@@ -150,8 +150,11 @@ def pass_sizes(transfers: Transfers, size: int, *, is_first: bool, is_last: bool
 def _sizes_of(pieces: Sequence[_Piece]) -> PassSizes:
     found = []
     for kind in (FORWARD_PASS, BACKWARD_PASS):
-        alone = [p.stop - p.first for p in pieces[1:-1] if p.begins == p.ends == kind]
-        found.append(Counter(alone).most_common(1)[0][0] if alone else None)
+        alone = [p for p in pieces[1:-1] if p.begins == p.ends == kind]
+        # The first may begin with the optimizer, where steps were found by the period of calls.
+        whole = [p for p in alone if p.first > 0] or alone
+        sizes = Counter(p.stop - p.first for p in whole)
+        found.append(sizes.most_common(1)[0][0] if sizes else None)
     return PassSizes(*found)
 
 
@@ -265,12 +268,16 @@ def _turn(counts: _LabelCounts, piece: _Piece, sizes: PassSizes, forward_share: 
         return one
     if other is not None and other < count:
         return count - other
-    if counts.any(begins, first, stop) and counts.any(ends, first, stop):
-        # most kernels of the one type before the turn and of the other behind it
-        surplus = counts.surplus[first : stop + 1]
-        return int(surplus.argmax() if begins == FORWARD_PASS else surplus.argmin())
     share = forward_share if begins == FORWARD_PASS else 1 - forward_share
-    return min(max(round(share * count), 1), max(count - 1, 1))
+    usual = min(max(round(share * count), 1), max(count - 1, 1))
+    if counts.any(begins, first, stop) and counts.any(ends, first, stop):
+        # Most kernels of the one type before the turn and of the other behind it. Where few have a
+        # type, the turn may be at any place between the last of the one and the first of the other.
+        surplus = counts.surplus[first : stop + 1] * (1 if begins == FORWARD_PASS else -1)
+        low = int(surplus.argmax())
+        high = low + int((surplus[low:] == surplus[low]).argmin() or len(surplus) - low) - 1
+        return min(max(usual, low), high)
+    return usual
 
 
 def labelled_units(labels: I8) -> list[Unit]:

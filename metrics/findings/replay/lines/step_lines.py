@@ -8,7 +8,7 @@ that run one program have the same positions, whatever their speed and their clo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from msgspec import Struct
@@ -166,11 +166,23 @@ class StepLines(Struct, frozen=True):
         return cls(*columns, flags, flags, none, none, none)
 
 
+class Implied(NamedTuple):
+    """Steps of a rank that no marker divides.
+
+    Attributes:
+        ends: rows of the calls that end them: the lines lie between.
+        line: the line of each call; outside of all lines it is below 0 or beyond the last.
+    """
+
+    ends: I64
+    line: I64
+
+
 def step_lines(
     facts: RankFacts,
     calls: Calls,
     chosen: Collection[int] | None,
-    ends: I64 | None = None,
+    implied: Implied | None = None,
     rounding_ns: int = 0,
 ) -> StepLines:
     """Return the lines of a rank.
@@ -179,7 +191,7 @@ def step_lines(
         facts: the rank.
         calls: its collectives.
         chosen: ids of the marked steps; None gives one line of everything with step id -1.
-        ends: rows of the calls that end the steps where none are marked: the lines lie between.
+        implied: the steps where none are marked.
         rounding_ns: a call without a launch record and a kernel may be recorded apart by this
             much.
     """
@@ -194,10 +206,10 @@ def step_lines(
     # What is not idle since the first start is busy.
     busy_ns = np.zeros(len(start) + 1, np.int64)
     np.subtract(reach - start[:1], gap_ns[1:], out=busy_ns[1:])
-    if ends is None:
+    if implied is None:
         steps, first, stop, call_line = _divided(facts, calls, rows, chosen)
     else:
-        steps, first, stop, call_line = _between(calls, start, ends)
+        steps, first, stop, call_line = _between(calls, start, implied)
     kept = np.flatnonzero(call_line >= 0)
     call_start, call_end = calls.start_ns[kept], calls.end_ns[kept]
     line = call_line[kept]
@@ -359,11 +371,21 @@ def _divided(
     return found, lowest.astype(np.int64), np.array(stop, np.int64), line
 
 
-def _between(calls: Calls, start: I64, ends: I64) -> tuple[I64, I64, I64, I64]:
+def calls_between(calls: Calls, ends: I64) -> I64:
+    """Return in which step each call begins, -1 before the first, where some calls end the steps.
+
+    Args:
+        calls: the calls of a rank.
+        ends: rows of the calls that end the steps.
+    """
+    return np.asarray(np.searchsorted(ends, np.arange(len(calls)), side="left") - 1)
+
+
+def _between(calls: Calls, start: I64, implied: Implied) -> tuple[I64, I64, I64, I64]:
     """The same as `_divided` for steps that lie between the ends of calls."""
+    ends, line = implied
     cuts = np.searchsorted(start, calls.end_ns[ends] - ROUNDING_NS, side="left")
-    line = np.searchsorted(ends, np.arange(len(calls)), side="left") - 1
-    line = np.where(line < len(ends) - 1, line, -1)
+    line = np.where((line >= 0) & (line < len(ends) - 1), line, -1)
     return np.arange(len(ends) - 1), cuts[:-1], cuts[1:], line
 
 

@@ -17,7 +17,10 @@ from ccltui.metrics.findings.replay.lines.pass_units import (
     HEAD,
     TAIL,
     WHOLE,
+    Transfers,
     labelled_units,
+    pass_sizes,
+    pipeline_units,
 )
 from ccltui.metrics.findings.replay.lines.shared_positions import SilentStage, silent_starts
 from ccltui.metrics.findings.replay.lines.step_lines import implied_steps
@@ -58,6 +61,40 @@ def test_without_labels_a_step_is_one_unit() -> None:
     (unit,) = labelled_units(np.zeros(5, np.int8))
 
     assert (unit.first, unit.stop, unit.type) == (0, 5, WHOLE)
+
+
+def test_the_optimizer_before_the_first_pass_is_no_part_of_it() -> None:
+    # the optimizer, two forward passes of 7 kernels, then backward and forward ones in turn
+    transfers = Transfers({1: [8, 15, 29], 2: []}, {1: [], 2: [15, 29, 36]})
+
+    sizes = pass_sizes(transfers, 44, is_first=True, is_last=False)
+    units = pipeline_units(
+        transfers, 44, np.zeros(44, np.int8), is_first=True, is_last=False, forward_share=0.5
+    )
+
+    assert (sizes.forward, sizes.backward) == (7, 7)
+    assert [(one.first, one.stop, one.type) for one in units[:3]] == [
+        (0, 1, HEAD),
+        (1, 8, FORWARD_PASS),
+        (8, 15, FORWARD_PASS),
+    ]
+
+
+def test_few_labels_bound_where_a_backward_pass_begins() -> None:
+    # of 7 kernels of each pass the third has a name that tells what it is
+    labels = np.zeros(14, np.int8)
+    labels[[2, 9]] = 1, 2
+    transfers = Transfers({1: [], 2: [14]}, {1: [0], 2: []})
+
+    def turn(share: float) -> int:
+        units = pipeline_units(
+            transfers, 14, labels, is_first=False, is_last=True, forward_share=share
+        )
+        return units[0].stop
+
+    assert turn(0.5) == 7
+    assert turn(0.1) == 3  # behind the forward kernel
+    assert turn(0.9) == 9  # before the backward one
 
 
 def test_forward_passes_of_a_last_stage_from_the_sends_of_its_backward_ones() -> None:
