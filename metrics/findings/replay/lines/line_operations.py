@@ -40,6 +40,11 @@ PROMPT_NS: Final = 50_000
 """A call that begins this soon after its launch waited for its host."""
 _MOST: Final = np.iinfo(np.int64).max
 
+TOGETHER_SHARE: Final = 0.125
+"""Share of the difference of their delays by which members of a call without launch records may
+differ in duration, and still have begun together: hosts that are late each by its own time do not
+make all members begin within so little of each other."""
+
 WAIT, POST, MARK = 0, 1, 2
 """Kinds of operations: wait for the end of a call, post a call, mark the end of a unit or line."""
 
@@ -59,6 +64,7 @@ def own_delays(
 
     Copies to other ranks begin when all are ready: no member is longer than the others then. Where
     the launches tell who was last, the delay is of that host alone, else the least delay of all.
+    What a rank without launch records waits beyond that is nobody's host.
 
     Args:
         delay: of each call, ns.
@@ -70,10 +76,13 @@ def own_delays(
     linked = np.flatnonzero(table.instance >= 0)
     instance = table.instance[linked]
     count = len(table.transfer_ns)
-    longest, least = np.zeros(count, np.int64), np.full(count, _MOST)
+    longest, least, most = np.zeros(count, np.int64), np.full(count, _MOST), np.zeros(count)
     np.maximum.at(longest, instance, table.dur_ns[linked])
     np.minimum.at(least, instance, delay[linked])
-    together = longest - table.transfer_ns <= tolerance_ns
+    np.maximum.at(most, instance, delay[linked])
+    is_told = np.bincount(instance, table.launched[linked], count) > 0
+    apart = np.where(is_told, 0, TOGETHER_SHARE * (most - least))
+    together = longest - table.transfer_ns <= np.maximum(apart, tolerance_ns)
     own = least[instance]
     late = together & (least > tolerance_ns) & (least < _MOST)
     if late.any() and lead_of is not None:

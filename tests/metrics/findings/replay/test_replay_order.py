@@ -150,12 +150,13 @@ DELAY = np.array([500_000, 300_000, 400_000, 7_000])
 """Of three members of one call, and of a call of its own."""
 
 
-def table(*durations: int) -> CallTable:
+def table(*durations: int, launched: bool = True) -> CallTable:
     """Calls of one instance, and one of none."""
     part = SimpleNamespace(
         instance=np.array([0] * len(durations) + [-1]),
         dur_ns=np.array([*durations, 1_000]),
         transfer_ns=np.array([min(durations)]),
+        launched=np.full(len(durations) + 1, launched),
     )
     return cast("CallTable", part)
 
@@ -185,6 +186,17 @@ def test_members_that_wait_in_the_call_have_delays_of_their_own() -> None:
     found = own_delays(DELAY, table(9_000, 90_000, 9_500), 20_000, lambda: np.zeros(4, np.int64))
 
     assert found.tolist() == DELAY.tolist()
+
+
+@pytest.mark.parametrize(("launched", "delay"), [(False, 0), (True, 6_700_000)])
+def test_without_launches_members_that_begin_together_wait_for_the_last(
+    launched: bool, delay: int
+) -> None:
+    # the kernels differ by 30 us, the hosts would be late by 6.7 ms and by nothing
+    delays = np.array([0, 6_700_000, 7_000])
+    found = own_delays(delays, table(1_358_000, 1_328_000, launched=launched), 20_000)
+
+    assert found.tolist() == [0, delay, 7_000]
 
 
 def test_nothing_is_looked_up_where_nobody_is_late() -> None:
