@@ -25,6 +25,7 @@ from ccltui.metrics.arrays.reductions import (
 )
 from ccltui.metrics.arrays.typical import lower_medians, slow_ones
 from ccltui.metrics.findings.replay.lines.job_lines import JobLines
+from ccltui.metrics.findings.replay.lines.line_operations import WAIT
 from ccltui.metrics.findings.replay.lines.step_replay import exchanged
 from ccltui.metrics.model.classify import any_name, distinct
 from ccltui.parsers.array_types import F64, I32, I64, Bool
@@ -143,6 +144,27 @@ class HostIdle(Struct, frozen=True, dict=True):
         """Return the idle time before operations with that of some lines (a mask) as is typical."""
         own, typical = self.recorded.host_ns, self.typical.host_ns
         return exchanged(own, typical, lines, self.job.operations.first)
+
+    def behind_longer(self, longer_ns: F64) -> Idle:
+        """Return the idle time as recorded where segments take longer, float64 ns by operation.
+
+        A host that launches its kernels one by one launches them as early as before: what its
+        device works longer takes the place of idle time, until it waits for another stage. Ranks
+        of its own that it waits for in collectives are as much longer.
+        """
+        own, operations, table = self.recorded, self.job.operations, self.job.table
+        of_group = np.append(np.append(table.group, -1)[table.instance] >= 0, False)
+        waits = (operations.kind == WAIT) & ~of_group[operations.call]
+        run = np.cumsum(waits) + self.line  # neither goes back
+        added = np.maximum(longer_ns, 0.0)
+        net = np.cumsum(added - own.host_ns)
+        # Work that is ahead of its launches is never negative: a running maximum gives it.
+        least = added - net
+        span = float(np.ptp(least)) + 1 if len(least) else 1.0
+        ahead = net + np.maximum.accumulate(least + run * span) - run * span
+        before = np.append(0.0, ahead[:-1])
+        before[np.diff(run, prepend=-1) > 0] = 0.0
+        return own._replace(host_ns=np.maximum(own.host_ns - before, 0.0))
 
     @cached_property
     def beyond_ns(self) -> F64:

@@ -267,7 +267,7 @@ class Savings(Struct, frozen=True, dict=True):
                 middle = float(median_along(typical))
                 excess[here] = own[here] * (1 - middle / max(usual[here][0], 1))
         shared = targets.shared_out(excess, mine)
-        saved = self._with_units(np.maximum(own - excess + shared, 0.0))
+        saved = self._with_units(np.maximum(own - excess + shared, 0.0), launched=True)
         less = own[mine & (excess < -LESS * own)].sum()
         if less <= MAX_LESS * own[mine].sum():
             return saved, None
@@ -295,7 +295,11 @@ class Savings(Struct, frozen=True, dict=True):
         had = np.bincount(alike, weights=own[mine], minlength=size)
         should = np.bincount(alike, weights=usual[mine], minlength=size)
         ratio = _over(should.astype(np.float64), had.astype(np.float64))[table.alike]
-        return self._with_units(self.ladder.targets.own, np.where(mine, own * ratio, own))
+        return self.with_transfers(np.where(mine, own * ratio, own))
+
+    def with_transfers(self, transfer_ns: F64) -> float:
+        """Other transfer times of all instances."""
+        return self.saved(self.ladder.ends(transfer_ns=transfer_ns))
 
     def balanced(self) -> float:
         """Passes without the part of their time that forward and backward of a batch share.
@@ -449,13 +453,18 @@ class Savings(Struct, frozen=True, dict=True):
         found[~known] = max(float(waits[known].min()), 0.0)
         return found
 
-    def _with_units(self, unit_ns: F64, transfer_ns: F64 | None = None) -> float:
-        """Return what other times of units and transfers save."""
-        operations = self.ladder.job.operations
+    def _with_units(
+        self, unit_ns: F64, transfer_ns: F64 | None = None, *, launched: bool = False
+    ) -> float:
+        """Return what other times of units and transfers save.
+
+        ``launched``: longer units take the place of idle time, as hosts launch as early as before.
+        """
+        own = self.ladder.job.operations.compute_ns
         scale = np.append(_over(unit_ns, self.ladder.targets.own), 1.0)
-        return self.saved(
-            self.ladder.ends(operations.compute_ns * scale[operations.unit], transfer_ns)
-        )
+        segments = own * scale[self.ladder.job.operations.unit]
+        idle = self.ladder.idle.behind_longer(segments - own) if launched else None
+        return self.saved(self.ladder.ends(segments, transfer_ns, idle))
 
 
 def savings_of(view: View) -> Savings:

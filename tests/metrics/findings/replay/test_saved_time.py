@@ -375,3 +375,44 @@ def test_a_late_host_saves_what_others_wait_and_up_to_what_it_costs(tmp_path: Pa
     least, most = first["saves_bounds_ms"]
     assert first["saves_ms"] == least == first["cost_ms"]
     assert most == pytest.approx(truth.cost_ms, rel=0.02)
+
+
+def test_sends_that_wait_for_a_slow_receiver_are_of_the_step_that_feeds_them(
+    tmp_path: Path,
+) -> None:
+    # Without markers a step ends with a call: sends that queue up behind it begin in the next one.
+    truth, view = opened(random_spec(790246, varied=True), tmp_path)
+    result = verdict_on(view)
+
+    assert result.details["culprit"]["ranks"] == ["6"]
+    assert result.details["saves_ms"] == pytest.approx(truth.cost_ms, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        781309,  # a pipeline
+        781819,  # with experts, which a device waits for between two kernels of its host
+    ],
+)
+def test_work_that_a_stage_takes_over_fills_the_time_it_waits_for_its_host(
+    seed: int, tmp_path: Path
+) -> None:
+    # The hosts of the first stage launch no faster than its devices work.
+    truth, view = opened(random_spec(seed, varied=True), tmp_path)
+    result = verdict_on(view)
+
+    assert result.details["verdict"] == "heavy_stage"
+    assert result.details["saves_ms"] == pytest.approx(truth.faults[0].shared_ms, rel=0.07)
+
+
+@pytest.mark.parametrize("seed", [781503, 781546])
+def test_ranks_that_wait_for_a_slow_one_in_no_kernel_have_no_late_host(
+    seed: int, tmp_path: Path
+) -> None:
+    truth, view = opened(random_spec(seed, varied=True), tmp_path)
+    details = verdict_on(view).details
+
+    assert details["culprit"]["ranks"] == [str(rank) for rank in truth.faults[0].ranks]
+    share = details["saves_ms"] / details["ladder_ms"][-1]
+    assert share == pytest.approx(truth.cost_share, rel=0.05)
