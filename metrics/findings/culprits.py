@@ -186,6 +186,14 @@ class Culprits:
         others = named or (of_hosts and any(self.cause_of(one) != "compute" for one in labels))
         return "low" if others and LEVELS.index(confidence) >= LEVELS.index("medium") else found
 
+    @property
+    def _all_hosts_are_late(self) -> bool:
+        """Whether the replay is sure that the hosts of all ranks are late, no single one."""
+        verdict = self.verdict
+        of_nobody = not (verdict.get("culprit") or {}).get("ranks")
+        sure = verdict.get("confidence") in ("medium", "high")
+        return verdict.get("verdict") == "host" and of_nobody and sure
+
     @cached_property
     def _many_missing(self) -> bool:
         """Whether so many ranks are not recorded that one of them may well be the late one."""
@@ -204,6 +212,8 @@ class Culprits:
         if self.sure_of(label) in ("medium", "high") or label not in self._recorded:
             return True
         if share < LEAST_UNSURE or not is_supported(self._view, (label,), share):
+            return False
+        if self._all_hosts_are_late and self.cause_of(label) != "compute":
             return False
         return share > STANDS_OUT * other or self._sets_the_pace(label, share)
 

@@ -18,7 +18,16 @@ from ccltui.metrics.arrays.typical import lower_median, lower_medians
 from ccltui.metrics.collectives.matching.p2p import RECV, SEND
 from ccltui.metrics.device.device_time import device_ranks
 from ccltui.metrics.findings.rank_time.partition import split_time
-from ccltui.metrics.findings.replay.ladder import ladder_of
+from ccltui.metrics.findings.replay.job_facts import job_facts
+from ccltui.metrics.findings.replay.ladder import (
+    MAX_DELAYED_ERROR,
+    MAX_EARLY,
+    MAX_UNLINKED,
+    ladder_of,
+)
+from ccltui.metrics.findings.replay.lines.step_replay import DeadlockError
+from ccltui.metrics.findings.replay.savings import savings_of
+from ccltui.metrics.findings.replay.verdict_rules import why_apart
 from ccltui.metrics.findings.waits.own_times import NamedByTimes, busy_excess
 from ccltui.metrics.model.bandwidth import wire_factor
 from ccltui.metrics.model.calls import streams_of
@@ -57,6 +66,8 @@ LARGE_BYTES: Final = 1_000_000
 LEAST_SHARE: Final = 0.1
 """Share of the time that slow transfers take, for all those between hosts to be named, and for one
 link to be named surely: stages of a pipeline have slack that takes up less."""
+LEAST_COST: Final = 0.01
+"""Share of the time that a slow link has to cost to be named: steps vary by as much anyway."""
 BETWEEN_HOSTS: Final = "between hosts"
 SENDRECV: Final = TYPES.index("SendRecv")
 
@@ -76,8 +87,13 @@ def _slow_link(view: View) -> NamedByTimes | None:
     except Refusal:
         return _slow_members(view, exposed) or _longer_than_computing(view, exposed)
     links = _links(job)
-    one = _slowest(view, job, links, exposed) or _between_hosts(job, links, exposed)
-    return one or _slow_members(view, exposed) or _longer_than_computing(view, exposed)
+    one = _slowest(view, job, links, exposed)
+    if one is not None and one.share >= LEAST_COST:
+        return one
+    other = _between_hosts(job, links, exposed) or _slow_members(view, exposed)
+    if other is not None and (one is None or other.ranks != one.ranks):
+        return other  # it is not the link that costs nothing
+    return _longer_than_computing(view, exposed)
 
 
 def _exposed(view: View) -> Mapping[str, float]:
@@ -151,6 +167,9 @@ def _slowest(
     labels = tuple(job.labels[rank] for rank in links.members[worst])
     waits = [exposed[label] for label in labels if label in exposed]
     share = min(float(excess[worst] / job.measured_ns.sum()), max(waits, default=0.0))
+    replayed = _replayed(view, mine, usual)
+    if replayed is not None:
+        share = min(share, replayed)
     doubtful = bool(view.job.missing_ranks) or count[worst] < 2 * FEWEST or share < LEAST_SHARE
     doubtful |= _latest_of_others(view, labels) > LATE * share
     return NamedByTimes(
@@ -161,6 +180,47 @@ def _slowest(
         float(ratio[worst]),
         is_pair=links.is_pair[worst],
     )
+
+
+def _replayed(view: View, mine: Bool, usual: F64) -> float | None:
+    """Return the share of the time that usual transfers of a link save, None where it is not told.
+
+    A link may be slow at no cost: its members then wait for others, whatever their transfers take.
+    The replay follows every wait, unless some behind the link's transfers are for nobody known.
+
+    Args:
+        view: the view.
+        mine: mask of the instances of the link.
+        usual: usual time of each instance.
+    """
+    try:
+        savings = savings_of(view)
+        ladder, job = savings.ladder, savings.ladder.job
+        is_exact = ladder.mean_error <= MAX_DELAYED_ERROR and ladder.early_share <= MAX_EARLY
+    except (Refusal, DeadlockError):
+        return None
+    # Ranks that seem to wait for no others may do so in calls without a match.
+    untold = len(job.together) > 1 and bool((job.table.instance < 0).any())
+    untold |= why_apart(job, names_only=job_facts(view).names_only) is not None
+    if not is_exact or untold or _unlinked_behind(job, mine) > MAX_UNLINKED:
+        return None
+    own = ladder.recorded_transfer
+    saved = savings.with_transfers(np.where(mine, np.minimum(own, usual), own))
+    return saved / float(ladder.delayed.mean())
+
+
+def _unlinked_behind(job: JobLines, mine: Bool) -> float:
+    """Return the share of calls without a match in the time behind the first ones of a link.
+
+    Counted are the calls of its members: what others wait for is behind theirs.
+    """
+    table = job.table
+    calls = np.flatnonzero(np.append(mine, False)[table.instance])
+    begin = np.full(table.num_lines, np.iinfo(np.int64).max)
+    np.minimum.at(begin, table.line[calls], table.start_ns[calls])
+    behind = table.start_ns >= begin[table.line]
+    unlinked = table.dur_ns[behind & (table.instance < 0)].sum()
+    return float(unlinked) / max(int(table.dur_ns[behind].sum()), 1)
 
 
 def _are_whole(view: View, links: _Links) -> Bool:

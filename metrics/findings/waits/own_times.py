@@ -58,7 +58,11 @@ BINS: Final = 10
 SOME_KERNELS: Final = 20
 """Fewer kernels of a rank tell little."""
 CLEAR_EXCESS: Final = 0.1
-"""Excess in single steps that is no chance: passes vary by some per cent."""
+"""Excess in single steps that is no chance: passes vary by some per cent, and of many steps of many
+ranks one exceeds the others by four times as much as they scatter."""
+CLEAR_OF_TWO: Final = 0.2
+"""The same where there are two ranks: the faster one is the usual one then, so that the chance
+variation of both is in the excess of the other."""
 STEPS_OF_TWO: Final = 5
 """Slow steps of one of two ranks that are no chance: all of five pauses that hit either as often
 hit the same rank in one of 16 jobs, all of three in one of 4. Of more ranks the calm of all others
@@ -286,6 +290,9 @@ def _named(case: _Case) -> NamedByTimes | None:
         together = np.flatnonzero(case.hits[slow].any(axis=0))
         steps = tuple(one for one in case.speeds.step_ids[together].tolist() if one >= 0)
     factors = [float(np.nanmean(case.speeds.by_step[rank][case.hits[rank]])) for rank in slow]
+    least = CLEAR_EXCESS if len(ranks) > 2 else CLEAR_OF_TWO
+    if not is_always and np.mean(factors) - 1 < least:
+        return None
     longer, share = _costs(case, more_work=kind == "heavy_stage")
     enough = int(case.speeds.kernels.min()) >= SOME_KERNELS and case.hits.shape[1] > 1
     of_each = case.hits[slow].sum(axis=0)
@@ -305,7 +312,6 @@ def _named(case: _Case) -> NamedByTimes | None:
     )
     clear &= np.isnan(case.speeds.by_step).mean() <= MOST_UNKNOWN
     if not is_always:
-        clear &= np.mean(factors) - 1 >= CLEAR_EXCESS
         clear &= len(ranks) > 2 or int(of_each.sum()) >= STEPS_OF_TWO
     return NamedByTimes(
         kind=kind,
