@@ -3,7 +3,8 @@
 A fact is computed at first use and kept by the view of the job. The function that computes one has
 the decorator `fact` with its name. A metric declares the facts that it asks for (``facts`` of
 `metric`); those that they need follow from the table. Times are taken only inside of `recorded`.
-A fact that an earlier metric asked for is there already: it is a cost of the first.
+A fact that an earlier metric asked for is there already: it is a cost of the first. So are the sums
+of a rank that several metrics of a large job ask for (`View.expect`).
 """
 
 from __future__ import annotations

@@ -115,6 +115,8 @@ class Metric(Struct, frozen=True):
         in_all: False for a table that is computed only where its name is given: ``all`` and the
             explorer's list of metrics leave it out, because it takes longer than the others.
         origin: Distribution of a metric of another package, "" of a built-in one.
+        sums: Functions that it calls for each rank, and that keep few numbers of it with
+            `RankView.sum_up`; see `View.expect`.
     """
 
     name: str
@@ -135,6 +137,7 @@ class Metric(Struct, frozen=True):
     in_all: bool = True
     origin: str = ""
     facts: tuple[str, ...] = ()
+    sums: tuple[Callable[[View, RankView], object], ...] = ()
 
     @property
     def title(self) -> str:
@@ -294,6 +297,7 @@ def metric(
     parts: str = "",
     in_all: bool = True,
     facts: tuple[str, ...] = (),
+    sums: tuple[Callable[[View, RankView], object], ...] = (),
 ) -> Callable[[Callable[[View], Result]], Metric]:
     """Make a `Metric` of the function below.
 
@@ -320,6 +324,7 @@ def metric(
             parts=parts,
             in_all=in_all,
             facts=facts,
+            sums=sums,
         )
 
     return define

@@ -68,6 +68,7 @@ def reduce_job(state: IndexState, plan: Plan) -> Generator[Computing]:
 def _save_results(saved: SavedResults, view: View) -> Generator[Computing]:
     """Compute every metric of the whole job, and keep each result as soon as it is there."""
     chosen = [one for one in registry.metrics().values() if one.in_all and not one.origin]
+    view.expect(one for metric in chosen for one in metric.sums)
     for number, metric in enumerate(chosen):
         if saved.load(metric.name) is None:
             yield Computing(metric.name, number, len(chosen))

@@ -162,7 +162,7 @@ def _by_kind(ranks: Sequence[RankView], ids: Sequence[int]) -> tuple[F64, dict[s
     for rank in ranks:
         windows = {step: (start, stop) for step, start, stop in rank.step_windows}
         begin, end = np.array([windows[step] for step in ids], np.int64).T
-        exposed = rank.comm - (rank.comp | rank.mem)
+        exposed = rank.exposed
         idle = rank.windows.before(end) - rank.windows.before(begin)
         step_ns += idle
         kinds = ((COMPUTE, rank.comp), ("exposed", exposed), ("copies", rank.mem - rank.comp))

@@ -7,7 +7,7 @@ on it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -40,7 +40,7 @@ from ccltui.metrics.model.dimensions import (
 )
 from ccltui.metrics.model.rank_facts import RankFacts
 from ccltui.metrics.unavailable import refuse
-from ccltui.metrics.view.rank_view import FOREVER_NS, RankView, Selection
+from ccltui.metrics.view.rank_view import FOREVER_NS, RankSum, RankView, Selection
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.array_types import I8, I64, Bool
 
@@ -308,6 +308,7 @@ class View:
             facts = JobFacts(job, degrees, facts)
         self.facts: JobFacts = facts
         self._remembered: dict[object, Any] = {}
+        self._expected: tuple[RankSum, ...] = ()
 
     def with_options(self, **changes: Any) -> View:
         """Return a view of the same job with some options changed."""
@@ -319,6 +320,14 @@ class View:
             self._remembered[key] = make()
         found: _T = self._remembered[key]
         return found
+
+    def expect(self, sums: Iterable[Callable[[View, RankView], object]]) -> None:
+        """Name what will be asked of each rank, so that a large job computes it together.
+
+        Args:
+            sums: functions that keep few numbers of a rank with `RankView.sum_up`.
+        """
+        self._expected = tuple(partial(one, self) for one in dict.fromkeys(sums))
 
     def forget_details(self) -> None:
         """Free cached intermediates of single metrics; next use computes them again.
@@ -359,6 +368,7 @@ class View:
                 self._selection(label),
                 partial(self.facts.untimed_calls, label),
                 is_large=self.facts.is_large,
+                expected=lambda: self._expected,
             )
             for label, facts in self.facts.ranks.items()
             if chosen is None or facts.trace.rank in chosen

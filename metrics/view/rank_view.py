@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, Final, TypeVar
 
@@ -18,6 +19,18 @@ from ccltui.parsers.array_types import I8, I32, I64, Bool
 from ccltui.parsers.columns import UNTIMED, RankTrace
 
 _NUM_CLASSES: Final = 3
+RankSum = Callable[["RankView"], object]
+"""Function that keeps few numbers of a rank with `RankView.sum_up`."""
+
+
+def of_rank(make: RankSum) -> Callable[[object, RankView], object]:
+    """Return a sum of a rank in the form of those that also read its view (`View.expect`)."""
+    return lambda _, rank: make(rank)
+
+
+def totals(rank: RankView) -> tuple[int, ...]:
+    """Return the lengths of the measured times of a rank, which several metrics ask for."""
+    return rank.comm_ns, rank.comp_ns, rank.mem_ns, rank.occupied_ns, rank.exposed_ns
 
 
 class WorkTable(Struct, frozen=True):
@@ -110,9 +123,12 @@ class RankView:
         untimed_calls: Callable[[], Calls] | None = None,
         *,
         is_large: bool = False,
+        expected: Callable[[], Sequence[RankSum]] = tuple,
     ) -> None:
         self.facts = facts
         self._is_large = is_large
+        self._expected = expected
+        self._is_summing = False
         self.trace = facts.trace
         self.label = facts.trace.label
         self.rank = facts.trace.rank
@@ -134,14 +150,33 @@ class RankView:
         """Return the cached result of ``make`` for ``key``: few numbers from all of the rank.
 
         In a large job the intervals that it is from are freed, as those of all ranks do not fit
-        into memory. The result stays.
+        into memory. The result stays. Before that all other sums that are expected are computed:
+        merging the intervals anew for each of them takes several times as long.
         """
         if key not in self._sums:
-            self._sums[key] = make()
-            if self._is_large:
-                self.forget_intervals()
+            if self._is_large and not self._is_summing:
+                with self._forgetting():
+                    self._sums[key] = make()
+                    self._sum_up_others()
+            else:
+                self._sums[key] = make()
         found: _T = self._sums[key]
         return found
+
+    @contextlib.contextmanager
+    def _forgetting(self) -> Iterator[None]:
+        self._is_summing = True
+        try:
+            yield
+        finally:
+            self._is_summing = False
+            self.forget_intervals()
+
+    def _sum_up_others(self) -> None:
+        for one in self._expected():
+            # What fails, or is refused, does so again where a metric asks for it.
+            with contextlib.suppress(Exception):
+                one(self)
 
     @property
     def recorded_calls(self) -> Calls:
@@ -350,10 +385,40 @@ class RankView:
         """Measured time in computation kernels."""
         return self.facts.busy[1] & self.windows
 
+    @cached_property
+    def useful(self) -> Intervals:
+        """Measured time in computation and copies, which hide communication."""
+        return self.comp | self.mem
+
+    @cached_property
+    def exposed(self) -> Intervals:
+        """Measured time in collective kernels without computation and copies."""
+        return self.comm - self.useful
+
+    @property
+    def comm_ns(self) -> int:
+        """Length of `comm`."""
+        return self.sum_up("comm_ns", lambda: self.comm.total_ns)
+
     @property
     def comp_ns(self) -> int:
         """Length of `comp`."""
         return self.sum_up("comp_ns", lambda: self.comp.total_ns)
+
+    @property
+    def mem_ns(self) -> int:
+        """Length of `mem`."""
+        return self.sum_up("mem_ns", lambda: self.mem.total_ns)
+
+    @property
+    def occupied_ns(self) -> int:
+        """Length of `occupied`."""
+        return self.sum_up("occupied_ns", lambda: self.occupied.total_ns)
+
+    @property
+    def exposed_ns(self) -> int:
+        """Length of `exposed`."""
+        return self.sum_up("exposed_ns", lambda: self.exposed.total_ns)
 
     @cached_property
     def named_comp(self) -> Intervals:
@@ -439,6 +504,8 @@ class RankView:
             "comp",
             "named_comp",
             "mem",
+            "useful",
+            "exposed",
             "occupied",
             "clipped_ns",
             "starts_inside",

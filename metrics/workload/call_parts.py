@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -132,11 +133,6 @@ def _parts(
             yield name, time, started
 
 
-def hidden_by(rank: RankView) -> Intervals:
-    """Return the measured time that hides communication: computation and copies."""
-    return rank.remember(hidden_by, lambda: rank.comp | rank.mem)
-
-
 def exposed_parts(
     view: View, ranks: Sequence[RankView], split: Split[_Key], *, named: bool = False
 ) -> dict[_Key, dict[str, tuple[int, int]]]:
@@ -146,11 +142,27 @@ def exposed_parts(
     """
     found: dict[_Key, dict[str, tuple[int, int]]] = {}
     for rank in ranks:
-        hidden = hidden_by(rank)
-        for name, own, _ in parts_of(view, rank, split, named=named):
-            times = own.total_ns, (own - hidden).total_ns
+        for name, times in exposed_by(split, named=named)(view, rank).items():
             found.setdefault(name, {})[rank.label] = times
     return found
+
+
+@cache
+def exposed_by(
+    split: Split[_Key], *, named: bool = False
+) -> Callable[[View, RankView], Mapping[_Key, tuple[int, int]]]:
+    """Return the function of `exposed_parts` for one rank."""
+
+    def times_of(view: View, rank: RankView) -> dict[_Key, tuple[int, int]]:
+        return {
+            name: (own.total_ns, (own - rank.useful).total_ns)
+            for name, own, _ in parts_of(view, rank, split, named=named)
+        }
+
+    def kept(view: View, rank: RankView) -> Mapping[_Key, tuple[int, int]]:
+        return rank.sum_up((exposed_by, split, named), lambda: times_of(view, rank))
+
+    return kept
 
 
 def dims_of_types(view: View) -> Mapping[tuple[str, int], str]:

@@ -99,6 +99,7 @@ def _is_named(view: View) -> bool:
         "uncorrelated",
     ),
     headline="overlap_ratio_of_comm",
+    sums=(lambda view, rank: _measured_of(view, rank, named=_is_named(view)),),
     parameters={
         "compute_set": "named: only kernels with a matrix product in their name compute; else all"
     },
@@ -159,20 +160,31 @@ def _measured(
     parts: dict[str, Overlap] = {}
     tables: dict[str, _Sums] = {name: {} for name in _SPLITS}
     for rank in ranks:
-        parts[rank.label] = measure(rank, named=named)
-        comp = rank.named_comp if named else rank.comp
-        for table, split in _SPLITS.items():
-            for name, comm, started in parts_of(view, rank, split):
+        parts[rank.label], of_rank = _measured_of(view, rank, named=named)
+        for table, rows in of_rank.items():
+            for name, found in rows.items():
                 known = tables[table].get(name, (0, 0, 0))
-                found = (comm.total_ns, (comm & comp).total_ns, started)
                 tables[table][name] = (
                     known[0] + found[0],
                     known[1] + found[1],
                     known[2] + found[2],
                 )
-        if view.facts.is_large:
-            rank.forget_intervals()
     return parts, tables
+
+
+def _measured_of(view: View, rank: RankView, *, named: bool) -> tuple[Overlap, dict[str, _Sums]]:
+    def measured() -> tuple[Overlap, dict[str, _Sums]]:
+        comp = rank.named_comp if named else rank.comp
+        tables = {
+            table: {
+                name: (comm.total_ns, (comm & comp).total_ns, started)
+                for name, comm, started in parts_of(view, rank, split)
+            }
+            for table, split in _SPLITS.items()
+        }
+        return measure(rank, named=named), tables
+
+    return rank.sum_up((_measured_of, named), measured)
 
 
 def measure(rank: RankView, *, named: bool = False) -> Overlap:

@@ -14,6 +14,7 @@ from ccltui.metrics.device.device_time import (
 from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import COMP
 from ccltui.metrics.result import Result
+from ccltui.metrics.view.rank_view import of_rank, totals
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -39,6 +40,10 @@ if TYPE_CHECKING:
         "kernels_by_words",
         "kernels_like_communication",
         "copies_between_devices",
+    ),
+    sums=(
+        of_rank(totals),
+        lambda _, rank: (_times(rank), rank.work_by_name),
     ),
     label="communication share",
     higher_is_better=False,
@@ -74,12 +79,15 @@ _NAMES = ("comm", "busy", "window", "comm_sum", "kernel_sum")
 
 
 def _times(rank: RankView) -> dict[str, int]:
-    comm_sum = rank.summed_ns(rank.comm_rows)
+    return rank.sum_up(_times, lambda: _times_of(rank))
+
+
+def _times_of(rank: RankView) -> dict[str, int]:
     return {
-        "comm": rank.comm.total_ns,
-        "busy": rank.occupied.total_ns,
+        "comm": rank.comm_ns,
+        "busy": rank.occupied_ns,
         "window": rank.window_ns,
-        "comm_sum": comm_sum,
+        "comm_sum": rank.summed_ns(rank.comm_rows),
         "kernel_sum": rank.summed_ns(rank.facts.classes <= COMP),
     }
 

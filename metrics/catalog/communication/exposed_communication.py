@@ -12,7 +12,8 @@ from ccltui.metrics.device.device_time import (
 )
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
-from ccltui.metrics.workload.call_parts import Split, by_dim, by_type, exposed_parts, hidden_by
+from ccltui.metrics.view.rank_view import of_rank, totals
+from ccltui.metrics.workload.call_parts import Split, by_dim, by_type, exposed_by, exposed_parts
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -39,6 +40,11 @@ if TYPE_CHECKING:
         "per_rank",
         "across_ranks",
     ),
+    sums=(
+        of_rank(totals),
+        exposed_by(by_dim),
+        exposed_by(by_type),
+    ),
     label="exposed communication + waits",
     higher_is_better=False,
 )
@@ -46,9 +52,9 @@ def exposed_communication(view: View) -> Result:
     """Communication outside of computation and copies, per rank, type and dimension."""
     ranks = device_ranks(view)
     require_communication_on_device(ranks)
-    exposed = {rank.label: (rank.comm - hidden_by(rank)).total_ns for rank in ranks}
+    exposed = {rank.label: rank.exposed_ns for rank in ranks}
     total, window = sum(exposed.values()), sum(rank.window_ns for rank in ranks)
-    comm = sum(rank.comm.total_ns for rank in ranks)
+    comm = sum(rank.comm_ns for rank in ranks)
     details: dict[str, Any] = {
         "exposed_ms": milliseconds(total) / len(ranks),
         "exposed_pct_of_step": 100 * total / window,
@@ -76,7 +82,7 @@ def _row(rank: RankView, exposed: int) -> dict[str, Any]:
     return {
         "exposed_ms": milliseconds(exposed),
         "exposed_pct_of_step": None if share is None else 100 * share,
-        "exposed_ratio_of_comm": ratio(exposed, rank.comm.total_ns),
+        "exposed_ratio_of_comm": ratio(exposed, rank.comm_ns),
     }
 
 

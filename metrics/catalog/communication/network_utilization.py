@@ -16,6 +16,7 @@ from ccltui.metrics.model.dimensions import DIMS
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import refuse, unknown_wire_bytes
 from ccltui.metrics.view.provenance import call_answer
+from ccltui.metrics.view.rank_view import of_rank, totals
 from ccltui.metrics.workload.hardware import LINK_OVERRIDE, LinkPeak, group_crosses_hosts, link_peak
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
         "by_locality",
         "per_rank",
     ),
+    sums=(of_rank(totals),),
     label="network throughput",
     parameters={LINK_OVERRIDE: "peak bandwidth of one device in one direction, decimal GB/s"},
 )
@@ -63,7 +65,7 @@ def network_utilization(view: View) -> Result:
     peak = _peak(view, calls)
     details: dict[str, Any] = {
         "wire_GBps": ratio(total, window),
-        "wire_GBps_while_communicating": ratio(total, sum(rank.comm.total_ns for rank in ranks)),
+        "wire_GBps_while_communicating": ratio(total, sum(rank.comm_ns for rank in ranks)),
         "network_utilization_ratio": ratio(total, window * peak.gbps) if peak else None,
         "peak_GBps": peak.gbps if peak else None,
         "peak_source": peak.source if peak else None,

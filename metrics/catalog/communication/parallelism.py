@@ -30,13 +30,14 @@ from ccltui.metrics.view.data_quality import without_device_times
 from ccltui.metrics.view.exposed_waits import ExposedWaits, exposed_waits
 from ccltui.metrics.view.match_quality import possible_match
 from ccltui.metrics.view.provenance import call_answer
+from ccltui.metrics.view.rank_view import of_rank, totals
 from ccltui.metrics.workload.call_parts import (
     Traffic,
     by_dim,
     by_dim_and_group,
     dims_of_matched,
+    exposed_by,
     exposed_parts,
-    hidden_by,
 )
 from ccltui.metrics.workload.measured_bandwidth import Measured, measured_bandwidths
 
@@ -171,9 +172,7 @@ def exposed_of(
             found.setdefault((dim, WHOLE), {}).update(times)
         for key, times in exposed_parts(view, [rank], by_dim_and_group, named=True).items():
             found.setdefault(key, {}).update(times)
-        total[rank.label] = rank.comm.total_ns, (rank.comm - hidden_by(rank)).total_ns
-        if view.facts.is_large:  # the intervals of all ranks do not fit into memory
-            rank.forget_intervals()
+        total[rank.label] = rank.comm_ns, rank.exposed_ns
     return found, total
 
 
@@ -234,6 +233,11 @@ _ONE_SIDED: Final = "no collective that all its ranks wait for: sends and receiv
         "groups",
         "absent",
         "per_rank",
+    ),
+    sums=(
+        of_rank(totals),
+        exposed_by(by_dim, named=True),
+        exposed_by(by_dim_and_group, named=True),
     ),
     label="communication by dimension",
     higher_is_better=True,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -17,6 +18,7 @@ from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.data_quality import guessed_steps, without_device_times
 from ccltui.metrics.view.provenance import answer
+from ccltui.metrics.view.rank_view import of_rank, totals
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -41,6 +43,11 @@ class Copies(Struct):
     time_ns: int = 0
     sized: int = 0
     timed_ns: int = 0
+
+    def add(self, other: Copies) -> None:
+        """Add the copies of another rank."""
+        for name in Copies.__struct_fields__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
 
     @property
     def row(self) -> dict[str, Any]:
@@ -70,6 +77,10 @@ class Copies(Struct):
         "by_kind",
         "per_rank",
     ),
+    sums=(
+        of_rank(totals),
+        lambda _, rank: (_copies(rank), _uncovered_ns(rank)),
+    ),
     label="exposed copies",
     higher_is_better=False,
     category="memory",
@@ -83,21 +94,22 @@ def memory_transfer(view: View) -> Result:
         raise refuse("window_empty", "no device work in the steps or the window")
     kinds: defaultdict[str, Copies] = defaultdict(Copies)
     for rank in ranks:
-        _add(rank, kinds)
-    uncovered = {rank.label: (rank.mem - rank.comp).total_ns for rank in ranks}
+        for kind, part in _copies(rank).items():
+            kinds[kind].add(part)
+    uncovered = {rank.label: _uncovered_ns(rank) for rank in ranks}
     total = sum(uncovered.values())
     window = sum(rank.window_ns for rank in ranks)
     details: dict[str, Any] = {
         "uncovered_mem_ms": milliseconds(total) / len(ranks),
         "uncovered_mem_pct_of_step": 100 * total / window,
-        "mem_time_ms": milliseconds(sum(rank.mem.total_ns for rank in ranks)) / len(ranks),
+        "mem_time_ms": milliseconds(sum(rank.mem_ns for rank in ranks)) / len(ranks),
         "total_bytes": sum(part.num_bytes for part in kinds.values()),
         "num_copies": sum(part.count for part in kinds.values()),
         "by_kind": {kind: kinds[kind].row for kind in KINDS if kind in kinds},
         "per_rank": {
             rank.label: {
                 "uncovered_mem_ms": milliseconds(uncovered[rank.label]),
-                "mem_time_ms": milliseconds(rank.mem.total_ns),
+                "mem_time_ms": milliseconds(rank.mem_ns),
             }
             for rank in ranks
         },
@@ -115,7 +127,17 @@ def memory_transfer(view: View) -> Result:
     )
 
 
-def _add(rank: RankView, kinds: defaultdict[str, Copies]) -> None:
+def _uncovered_ns(rank: RankView) -> int:
+    return rank.sum_up(_uncovered_ns, lambda: (rank.mem - rank.comp).total_ns)
+
+
+def _copies(rank: RankView) -> Mapping[str, Copies]:
+    """Return the copies of a rank by kind."""
+    return rank.sum_up(_copies, lambda: _copies_of(rank))
+
+
+def _copies_of(rank: RankView) -> Mapping[str, Copies]:
+    kinds: defaultdict[str, Copies] = defaultdict(Copies)
     gpu = rank.trace.group("gpu")
     rows = np.flatnonzero((rank.facts.classes == MEM) & rank.starts_inside)
     names = {i: _kind_of(rank.trace.text(i)) for i in distinct(gpu.name[rows])}
@@ -129,6 +151,7 @@ def _add(rank: RankView, kinds: defaultdict[str, Copies]) -> None:
         part.sized += int((mine & known).sum())
         part.num_bytes += int(size[mine & known].sum())
         part.timed_ns += int(time[mine & known].sum())
+    return kinds
 
 
 def _kind_of(name: str) -> int:

@@ -60,6 +60,7 @@ _SHOWN: Final = 30
         "num_matched_names",
         "per_rank",
     ),
+    sums=(lambda view, rank: _sums(view, rank),),  # noqa: PLW0108 (it is defined below)
     label="expert kernels (by name)",
     category="experts",
 )
@@ -70,8 +71,12 @@ def moe_fraction(view: View) -> Result:
             "not_applicable", "according to the card the model is not a mixture of experts"
         )
     ranks = device_ranks(view)
+    found = [_sums(view, rank) for rank in ranks]
+    sums = [one for one, _ in found]
     matched: defaultdict[str, int] = defaultdict(int)
-    sums = [_sums(view, rank, matched) for rank in ranks]
+    for _, names in found:
+        for name, time_ns in names.items():
+            matched[name] += time_ns
     if not matched:
         raise refuse(
             "not_applicable",
@@ -104,8 +109,13 @@ def moe_fraction(view: View) -> Result:
     )
 
 
-def _sums(view: View, rank: RankView, matched: defaultdict[str, int]) -> dict[str, int]:
-    """Kernel time in ns; adds to ``matched`` the time that each name accounts for."""
+def _sums(view: View, rank: RankView) -> tuple[dict[str, int], dict[str, int]]:
+    """Return kernel time in ns, and the time that each name accounts for."""
+    return rank.sum_up(_sums, lambda: _sums_of(view, rank))
+
+
+def _sums_of(view: View, rank: RankView) -> tuple[dict[str, int], dict[str, int]]:
+    matched: defaultdict[str, int] = defaultdict(int)
     gpu, clipped = rank.trace.group("gpu"), rank.clipped_ns
     kernels = rank.facts.classes <= COMP
     named = kernels & _by_name(rank, gpu.name, matched, clipped)
@@ -115,11 +125,12 @@ def _sums(view: View, rank: RankView, matched: defaultdict[str, int]) -> dict[st
         matched["all-to-all of experts"] += int(clipped[exchange].sum())
     moe = named | inside | exchange
     talks = moe & (rank.facts.classes == COMM)
-    return {
+    sums = {
         "moe": int(clipped[moe].sum()),
         "comm": int(clipped[talks].sum()),
         "kernels": int(clipped[kernels].sum()),
     }
+    return sums, matched
 
 
 def _by_name(

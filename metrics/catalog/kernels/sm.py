@@ -15,6 +15,7 @@ from ccltui.metrics.device.device_time import device_answer, device_ranks
 from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import COMP, any_name, distinct
 from ccltui.metrics.result import Reason, Result
+from ccltui.metrics.view.rank_view import of_rank, totals
 from ccltui.parsers.array_types import F64, I64, Bool
 
 if TYPE_CHECKING:
@@ -68,6 +69,10 @@ class Weighted(Struct, frozen=True):
         *COUNTERS,
         "per_rank",
     ),
+    sums=(
+        of_rank(totals),
+        lambda _, rank: _weighted(rank),
+    ),
     label="SM: GPU busy",
     higher_is_better=True,
 )
@@ -77,13 +82,11 @@ def sm(view: View) -> Result:
     coverage, occupancy, kernel_time = Weighted(), Weighted(), 0
     per_rank: dict[str, dict[str, float | None]] = {}
     for rank in ranks:
-        rows, time = rank.facts.classes == COMP, rank.clipped_ns
-        reach = Weighted.of(_coverage(rank), time, rows)
-        resident = Weighted.of(_occupancy(rank), time, rows)
-        kernel_time += int(time[rows].sum())
+        reach, resident, computing_ns = _weighted(rank)
+        kernel_time += computing_ns
         coverage, occupancy = coverage + reach, occupancy + resident
         per_rank[rank.label] = {
-            "gpu_busy_ratio": ratio(rank.occupied.total_ns, rank.window_ns),
+            "gpu_busy_ratio": ratio(rank.occupied_ns, rank.window_ns),
             "sm_coverage": reach.mean,
             "achieved_occupancy_pct": resident.mean,
             "sm_active_pct": sm_active_pct(rank),
@@ -92,7 +95,7 @@ def sm(view: View) -> Result:
     active = [row["sm_active_pct"] for row in per_rank.values()]
     window = sum(rank.window_ns for rank in ranks)
     details: dict[str, Any] = {
-        "gpu_busy_ratio": ratio(sum(rank.occupied.total_ns for rank in ranks), window),
+        "gpu_busy_ratio": ratio(sum(rank.occupied_ns for rank in ranks), window),
         "sm_coverage": coverage.mean,
         "sm_coverage_of_step": ratio(coverage.total, window) if coverage.weight else None,
         "achieved_occupancy_pct": occupancy.mean,
@@ -116,6 +119,17 @@ def sm(view: View) -> Result:
         },
         reasons=_missing(details),
     )
+
+
+def _weighted(rank: RankView) -> tuple[Weighted, Weighted, int]:
+    """Return coverage and occupancy of the computing kernels of a rank, and their time in ns."""
+    return rank.sum_up(_weighted, lambda: _weighted_of(rank))
+
+
+def _weighted_of(rank: RankView) -> tuple[Weighted, Weighted, int]:
+    rows, time = rank.facts.classes == COMP, rank.clipped_ns
+    reach, resident = (Weighted.of(one, time, rows) for one in (_coverage(rank), _occupancy(rank)))
+    return reach, resident, int(time[rows].sum())
 
 
 def _counters(rank: RankView) -> dict[str, float | None]:

@@ -11,6 +11,7 @@ from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.provenance import answer
+from ccltui.metrics.view.rank_view import of_rank, totals
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     needs=("GPU kernels", "2 ranks"),
     facts=("step_of_work", "busy"),
     keys=("imbalance_ratio", "busiest_rank", "comp_time_ms", "per_step", "per_rank"),
+    sums=(
+        of_rank(totals),
+        lambda _, rank: _comp_by_step(rank),
+    ),
     label="computation imbalance",
     higher_is_better=False,
 )
@@ -36,7 +41,7 @@ def rank_imbalance(view: View) -> Result:
         of = f" of {view.world_size}" if view.world_size else ""
         noun = "rank" if (view.world_size or len(ranks)) == 1 else "ranks"
         raise refuse("single_rank", f"{len(ranks)}{of} {noun} found; an imbalance needs 2")
-    work = {rank.label: rank.comp.total_ns for rank in ranks}
+    work = {rank.label: rank.comp_ns for rank in ranks}
     average = mean(list(work.values())) or 0.0
     if not average:
         raise refuse("not_applicable", "no rank computes in the measured time")
@@ -66,7 +71,7 @@ def _per_step(ranks: list[RankView]) -> dict[str, dict[str, Any]]:
     """Imbalance of every step that all ranks have."""
     steps: defaultdict[int, dict[str, int]] = defaultdict(dict)
     for rank in ranks:
-        for step, covered in rank.covered_by_step(rank.comp).items():
+        for step, covered in _comp_by_step(rank).items():
             steps[step][rank.label] = covered
     table = {}
     for step, work in sorted(steps.items()):
@@ -76,6 +81,11 @@ def _per_step(ranks: list[RankView]) -> dict[str, dict[str, Any]]:
             row = {"imbalance_ratio": work[busiest] / average, "busiest_rank": busiest}
             table[str(step)] = row
     return table
+
+
+def _comp_by_step(rank: RankView) -> dict[int, int]:
+    """Return the computation of a rank in each step in ns, by step id."""
+    return rank.sum_up(_comp_by_step, lambda: rank.covered_by_step(rank.comp))
 
 
 def _uneven_windows(ranks: list[RankView]) -> list[str]:

@@ -38,7 +38,7 @@ _Part = Callable[["RankView"], "Intervals"]
 _PARTS: Final[Mapping[str, _Part]] = {
     "comp_ms": lambda rank: rank.comp,
     "comm_ms": lambda rank: rank.comm,
-    "exposed_ms": lambda rank: rank.comm - (rank.comp | rank.mem),
+    "exposed_ms": lambda rank: rank.exposed,
     "idle_ms": lambda rank: rank.windows - rank.occupied,
 }
 """Time of the device in a step, mean over ranks."""

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from ccltui.metrics.findings.rank_time.idle_causes import idle_of
+from ccltui.metrics.findings.rank_time.partition import split_time
 from ccltui.metrics.findings.recordings.answer import answer_of
+from ccltui.metrics.findings.waits.own_times import busy_by_step
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.view.exposed_waits import MATERIALITY, MATERIALITY_TEXT
 from ccltui.metrics.view.provenance import answer, require_traces
+from ccltui.metrics.view.rank_view import of_rank, totals
 from ccltui.metrics.view.viewer_losses import overlapping
 
 if TYPE_CHECKING:
@@ -36,6 +40,12 @@ if TYPE_CHECKING:
         "shares",
         "per_rank",
         "overlapping_events",
+    ),
+    sums=(
+        of_rank(totals),
+        of_rank(split_time),
+        of_rank(idle_of),
+        of_rank(busy_by_step),
     ),
     label="first finding",
     needs_traces=False,

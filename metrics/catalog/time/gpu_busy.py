@@ -15,6 +15,9 @@ from ccltui.metrics.result import Result
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
+    from ccltui.metrics.view.rank_view import RankView
+
+_Times = tuple[int, int, int]
 
 
 class Busy(Struct):
@@ -56,6 +59,7 @@ class Busy(Struct):
         "per_step",
         "per_rank",
     ),
+    sums=(lambda _, rank: _busy_of(rank),),
     label="GPU busy, waiting included",
     higher_is_better=True,
 )
@@ -66,13 +70,11 @@ def gpu_busy(view: View) -> Result:
     per_step: defaultdict[int, Busy] = defaultdict(Busy)
     total = Busy()
     for rank in ranks:
-        useful = rank.comp | rank.mem
-        whole = (split_time(rank).busy, useful.total_ns, rank.window_ns)
+        whole, steps = _busy_of(rank)
         per_rank[rank.label].add(*whole)
         total.add(*whole)
-        busy_in, useful_in = rank.covered_by_step(rank.occupied), rank.covered_by_step(useful)
-        for step, measured_ns in rank.covered_by_step(rank.windows).items():
-            per_step[step].add(busy_in[step], useful_in[step], measured_ns)
+        for step, times in steps.items():
+            per_step[step].add(*times)
     details: dict[str, Any] = {
         **total.shares,
         "busy_ms": milliseconds(total.busy) / len(ranks),
@@ -90,6 +92,18 @@ def gpu_busy(view: View) -> Result:
             "useful": "computation and copies: a collective may only wait for other ranks",
         },
     )
+
+
+def _busy_of(rank: RankView) -> tuple[_Times, dict[int, _Times]]:
+    """Return busy, useful and measured time of a rank in ns, and the same of each of its steps."""
+    return rank.sum_up(_busy_of, lambda: _measured(rank))
+
+
+def _measured(rank: RankView) -> tuple[_Times, dict[int, _Times]]:
+    measured = (rank.occupied, rank.useful, rank.windows)
+    busy, useful, window = (rank.covered_by_step(part) for part in measured)
+    steps = {step: (busy[step], useful[step], whole) for step, whole in window.items()}
+    return (split_time(rank).busy, rank.useful.total_ns, rank.window_ns), steps
 
 
 metric_cal = gpu_busy.document_of

@@ -16,6 +16,7 @@ from ccltui.metrics.findings.rank_time.idle_causes import (
 )
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
+from ccltui.metrics.view.rank_view import of_rank
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     needs=("GPU kernels", "launch records (correlation ids)"),
     facts=("classes", "idle_causes"),
     keys=("host_late_ms", "idle_ms", "host_late_ratio_of_idle", "by_cause", "per_rank"),
+    sums=(of_rank(causes_of),),
     label="host-bound idle time",
     higher_is_better=False,
 )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.device.device_time import device_answer, device_ranks
 from ccltui.metrics.findings.rank_time.partition import split_time
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
+from ccltui.metrics.view.rank_view import of_rank
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -33,25 +34,27 @@ if TYPE_CHECKING:
         "longest_gap_ms",
         "per_rank",
     ),
+    sums=(
+        of_rank(split_time),
+        lambda _, rank: _gaps(rank),
+    ),
     label="GPU idle",
     higher_is_better=False,
 )
 def idle_ratio(view: View) -> Result:
     """Idle time of every rank over its windows."""
     ranks = device_ranks(view)
-    gaps = [rank.windows - rank.facts.device_work for rank in ranks]
+    gaps = [_gaps(rank) for rank in ranks]
     idle = {rank.label: split_time(rank).idle for rank in ranks}
     window = sum(rank.window_ns for rank in ranks)
     span = sum(rank.span.total_ns for rank in ranks)
-    span_idle = sum((rank.span - rank.facts.device_work).total_ns for rank in ranks)
-    longest = max((int((g.end_ns - g.start_ns).max()) for g in gaps if len(g)), default=0)
     details: dict[str, Any] = {
         "idle_ratio": ratio(sum(idle.values()), window),
         "idle_ms": milliseconds(sum(idle.values())) / len(ranks),
         "window_ms": milliseconds(window) / len(ranks),
-        "span_idle_ratio": ratio(span_idle, span),
-        "num_gaps": sum(len(gap) for gap in gaps),
-        "longest_gap_ms": milliseconds(longest),
+        "span_idle_ratio": ratio(sum(gap.span_idle_ns for gap in gaps), span),
+        "num_gaps": sum(gap.number for gap in gaps),
+        "longest_gap_ms": milliseconds(max(gap.longest_ns for gap in gaps)),
         "per_rank": {rank.label: _row(rank, idle[rank.label]) for rank in ranks},
     }
     return device_answer(
@@ -60,6 +63,24 @@ def idle_ratio(view: View) -> Result:
         details,
         basis={"aggregate": "sum over ranks of idle time, over that of windows"},
     )
+
+
+class _Gaps(NamedTuple):
+    """Idle times of a rank: their number, the longest, and all from first to last window."""
+
+    number: int
+    longest_ns: int
+    span_idle_ns: int
+
+
+def _gaps(rank: RankView) -> _Gaps:
+    return rank.sum_up(_gaps, lambda: _gaps_of(rank))
+
+
+def _gaps_of(rank: RankView) -> _Gaps:
+    idle = rank.windows - rank.facts.device_work
+    longest = int((idle.end_ns - idle.start_ns).max(initial=0))
+    return _Gaps(len(idle), longest, (rank.span - rank.facts.device_work).total_ns)
 
 
 def _row(rank: RankView, idle: int) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         "num_launches",
         "per_rank",
     ),
+    sums=(lambda _, rank: _late_of(rank),),
     label="launch-bound gaps",
     higher_is_better=False,
 )
@@ -46,21 +47,20 @@ def launch_bound(view: View) -> Result:
     """Share of gaps, and of idle time, whose end was launched after the gap began."""
     ranks = device_ranks(view)
     require_launches(ranks)
-    gaps = {rank.label: idle_gaps(rank) for rank in ranks}
-    known = sum(int(gap.known.sum()) for gap in gaps.values())
+    gaps = {rank.label: _late_of(rank) for rank in ranks}
+    known = sum(gap.known for gap in gaps.values())
     if not known:
         raise refuse("not_applicable", "the device is never idle between launched work")
-    late = sum(int(gap.host_late.sum()) for gap in gaps.values())
+    late = sum(gap.late for gap in gaps.values())
+    late_ns = sum(gap.late_ns for gap in gaps.values())
     delays = np.concatenate([_delays(rank) for rank in ranks])
     p50, p95 = middle_and_rank(delays, 0.95) if len(delays) else (None, None)
     details: dict[str, Any] = {
         "launch_bound_ratio": late / known,
-        "launch_bound_time_ratio": ratio(
-            _time(gaps.values(), late=True), _time(gaps.values(), late=False)
-        ),
-        "launch_bound_ms": milliseconds(_time(gaps.values(), late=True)) / len(ranks),
-        "num_gaps": sum(len(gap) for gap in gaps.values()),
-        "num_gaps_unknown": sum(len(gap) for gap in gaps.values()) - known,
+        "launch_bound_time_ratio": ratio(late_ns, sum(gap.known_ns for gap in gaps.values())),
+        "launch_bound_ms": milliseconds(late_ns) / len(ranks),
+        "num_gaps": sum(gap.number for gap in gaps.values()),
+        "num_gaps_unknown": sum(gap.number for gap in gaps.values()) - known,
         "launch_delay_p50_us": None if p50 is None else microseconds(p50),
         "launch_delay_p95_us": None if p95 is None else microseconds(p95),
         "num_launches": len(delays),
@@ -78,8 +78,24 @@ def launch_bound(view: View) -> Result:
     )
 
 
-def _time(gaps: Any, *, late: bool) -> int:
-    return sum(int(gap.inside_ns[gap.host_late if late else gap.known].sum()) for gap in gaps)
+class _Late(NamedTuple):
+    """Idle gaps of a rank: all, those with a launch record, and those whose launch was late."""
+
+    number: int
+    known: int
+    known_ns: int
+    late: int
+    late_ns: int
+
+
+def _late_of(rank: RankView) -> _Late:
+    return rank.sum_up(_late_of, lambda: _counted(idle_gaps(rank)))
+
+
+def _counted(gaps: Gaps) -> _Late:
+    known, late = np.flatnonzero(gaps.known), np.flatnonzero(gaps.host_late)
+    known_ns, late_ns = (int(gaps.inside_ns.take(rows).sum()) for rows in (known, late))
+    return _Late(len(gaps), len(known), known_ns, len(late), late_ns)
 
 
 def _delays(rank: RankView) -> I64:
@@ -89,11 +105,11 @@ def _delays(rank: RankView) -> I64:
     return np.asarray(np.maximum(gpu.start_ns[rows] - launched[rows], 0))
 
 
-def _row(gap: Gaps) -> dict[str, Any]:
+def _row(gap: _Late) -> dict[str, Any]:
     return {
-        "launch_bound_ratio": ratio(int(gap.host_late.sum()), int(gap.known.sum())),
-        "launch_bound_ms": milliseconds(int(gap.inside_ns[gap.host_late].sum())),
-        "num_gaps": len(gap),
+        "launch_bound_ratio": ratio(gap.late, gap.known),
+        "launch_bound_ms": milliseconds(gap.late_ns),
+        "num_gaps": gap.number,
     }
 
 

@@ -15,6 +15,7 @@ from ccltui.metrics.findings.rank_time.partition import (
 )
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
+from ccltui.metrics.view.rank_view import of_rank
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -39,6 +40,10 @@ KINDS = ("comp", "comm", "mem", "comp_comm", "comp_mem", "comm_mem", "comp_comm_
         *(f"{part}_ratio" for part in PARTS),
         "exclusive_ms",
         "per_rank",
+    ),
+    sums=(
+        of_rank(split_time),
+        lambda _, rank: exclusive_ns(rank),
     ),
     label="computation share",
     higher_is_better=True,
@@ -70,7 +75,11 @@ def temporal_breakdown(view: View) -> Result:
 
 
 def exclusive_ns(rank: RankView) -> dict[str, int]:
-    """Time in exactly this combination of kinds of work, in ns."""
+    """Return the time in exactly this combination of kinds of work, in ns."""
+    return rank.sum_up(exclusive_ns, lambda: _exclusive_ns(rank))
+
+
+def _exclusive_ns(rank: RankView) -> dict[str, int]:
     comp, comm, mem = rank.comp, rank.comm, rank.mem
     both = comp & comm
     all_three = (both & mem).total_ns

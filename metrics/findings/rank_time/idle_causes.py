@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -110,21 +110,41 @@ class CauseTime(Struct, frozen=True):
     longest_ns: int
 
 
-def causes_of(rank: RankView) -> dict[str, CauseTime]:
+class RankIdle(Struct, frozen=True):
+    """Idle time of one rank in its windows.
+
+    Attributes:
+        causes: all of it by cause.
+        waiting_ns: that of the cause "dependency" in each step, by step id.
+    """
+
+    causes: Mapping[str, CauseTime]
+    waiting_ns: Mapping[int, int]
+
+
+def causes_of(rank: RankView) -> Mapping[str, CauseTime]:
     """Return the idle time of one rank in its windows by cause; the sum is all of it."""
-    return rank.sum_up(causes_of, lambda: _causes_of(rank))
+    return idle_of(rank).causes
+
+
+def idle_of(rank: RankView) -> RankIdle:
+    """Return the idle time of one rank in its windows."""
+    return rank.sum_up(idle_of, lambda: _idle_of(rank))
 
 
 @fact("idle_causes")
-def _causes_of(rank: RankView) -> dict[str, CauseTime]:
-    found = {}
-    for cause, times in idle_times(rank, idle_gaps(rank), rank.windows).items():
-        length = times.end_ns - times.start_ns
-        found[cause] = CauseTime(0, 0, 0)
-        if len(length):
-            at = int(length.argmax())
-            found[cause] = CauseTime(int(length.sum()), int(times.start_ns[at]), int(length[at]))
-    return found
+def _idle_of(rank: RankView) -> RankIdle:
+    times = idle_times(rank, idle_gaps(rank), rank.windows)
+    causes = {cause: _cause_time(one) for cause, one in times.items()}
+    return RankIdle(causes, rank.covered_by_step(times["dependency"]))
+
+
+def _cause_time(times: Intervals) -> CauseTime:
+    length = times.end_ns - times.start_ns
+    if not len(length):
+        return CauseTime(0, 0, 0)
+    at = int(length.argmax())
+    return CauseTime(int(length.sum()), int(times.start_ns[at]), int(length[at]))
 
 
 def all_idle_times(rank: RankView) -> dict[str, Intervals]:

@@ -152,8 +152,7 @@ def _divided(view: View, ranks: Sequence[RankView]) -> Partition:
     for rank in ranks:
         kernels = rank.comp | rank.comm
         _part(found, "compute", "compute").add(rank.label, rank.comp.total_ns, None, -1)
-        exposed = rank.comm - (rank.comp | rank.mem)
-        exposed = _take_waits(found, waits, rank, exposed)
+        exposed = _take_waits(found, waits, rank, rank.exposed)
         _take_communication(found, view, rank, exposed)
         _part(found, "copies", "copies").add(
             rank.label, (rank.mem - rank.comp).total_ns, *_longest(rank.label, rank.mem - kernels)

@@ -149,7 +149,7 @@ def step_parts(view: View, windows: Callable[[RankView], Windows] = from_begin) 
 
 def _parts(view: View, rank: RankView, starts: I64, ends: I64) -> I64:
     """Parts of the steps of one rank, int64 ns [7, steps]."""
-    exposed = rank.comm - (rank.comp | rank.mem)
+    exposed = rank.exposed
     waiting, bubble = exposed_parts(view, rank, exposed)
     overlap, copies = rank.comm & rank.comp, rank.mem - rank.comp
     # What the recording lacks of a step (`RankView.windows`) is in none of its parts.

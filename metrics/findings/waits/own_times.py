@@ -11,7 +11,6 @@ host while they wait in collectives. One that waits itself is not (`busiest`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -22,7 +21,7 @@ from ccltui.metrics.arrays.typical import lower_median
 from ccltui.metrics.confidence import Level
 from ccltui.metrics.device.device_time import device_ranks
 from ccltui.metrics.facts import fact
-from ccltui.metrics.findings.rank_time.idle_causes import causes_of, idle_gaps, idle_times
+from ccltui.metrics.findings.rank_time.idle_causes import causes_of, idle_of
 from ccltui.metrics.findings.replay.ladder import ladder_of
 from ccltui.metrics.model.classify import COMP, TYPES
 from ccltui.metrics.model.kernel_names import bare_name
@@ -516,13 +515,8 @@ def busy_share(rank: RankView) -> float:
 
 
 def _busy_share(rank: RankView) -> float:
-    waits = _exposed_ns(rank) + _idle_ns(rank, "dependency")
+    waits = rank.exposed_ns + _idle_ns(rank, "dependency")
     return 1 - waits / max(rank.window_ns, 1)
-
-
-def _exposed_ns(rank: RankView) -> int:
-    """Return the time of a rank in collectives while it neither computes nor copies."""
-    return rank.sum_up(_exposed_ns, lambda: (rank.comm - (rank.comp | rank.mem)).total_ns)
 
 
 def _idle_ns(rank: RankView, cause: str) -> int:
@@ -601,7 +595,7 @@ def _last_of_all(view: View, ranks: Sequence[RankView]) -> NamedByTimes | None:
 
     Where the others wait in kernels alone, so would it: what it idles instead is no wait for them.
     """
-    busy = {rank.label: 1 - _exposed_ns(rank) / max(rank.window_ns, 1) for rank in ranks}
+    busy = {rank.label: 1 - rank.exposed_ns / max(rank.window_ns, 1) for rank in ranks}
     idle = [_idle_ns(rank, "dependency") / max(rank.window_ns, 1) for rank in ranks]
     found = _busiest(view, busy)
     if found is None or lower_median(np.array(idle)) > CLEAR_SECOND * found.share:
@@ -614,7 +608,7 @@ def _is_steady(view: View, label: str) -> bool:
 
     What varies by chance makes one rank the busiest in sum too, but not step after step.
     """
-    busy = [rank.sum_up(_busy_by_step, partial(_busy_by_step, rank)) for rank in device_ranks(view)]
+    busy = [busy_by_step(rank) for rank in device_ranks(view)]
     common = set.intersection(*(set(one) for one in busy))
     if len(common) < FEW_STEPS:
         return True
@@ -625,14 +619,15 @@ def _is_steady(view: View, label: str) -> bool:
     return leads > MOST_STEPS * len(common)
 
 
-def _busy_by_step(rank: RankView) -> dict[int, int]:
+def busy_by_step(rank: RankView) -> dict[int, int]:
     """Return the time in ns of each step that a rank does not spend waiting, by step id."""
-    if not rank.by_steps or not rank.step_windows:
-        return {}
-    ids, starts, ends = np.array(rank.step_windows, np.int64).T
-    waits = rank.comm - (rank.comp | rank.mem)
-    idle = idle_times(rank, idle_gaps(rank), rank.windows).get("dependency")
-    if idle is not None:
-        waits = waits | idle
-    spent = ends - starts - (waits.before(ends) - waits.before(starts))
-    return dict(zip(ids.tolist(), spent.tolist(), strict=True))
+    return rank.sum_up(busy_by_step, lambda: _busy_by_step(rank))
+
+
+def _busy_by_step(rank: RankView) -> dict[int, int]:
+    exposed, idle = rank.covered_by_step(rank.exposed), idle_of(rank).waiting_ns
+    return {
+        step: end - start - exposed[step] - idle[step]
+        for step, start, end in rank.step_windows
+        if step >= 0
+    }

@@ -6,6 +6,8 @@ import pytest
 from factories import Coll, Event, allreduce, copy, job, kernel, launch, rank_trace, step, world
 
 from ccltui.metrics.catalog.communication.comm_comp_overlap import comm_comp_overlap
+from ccltui.metrics.model import rank_facts
+from ccltui.metrics.registry import metrics
 from ccltui.metrics.result import Result
 from ccltui.metrics.view import job_view
 from ccltui.metrics.view.job_view import View, ViewOptions
@@ -204,6 +206,27 @@ def test_a_large_job_is_measured_rank_by_rank(monkeypatch: pytest.MonkeyPatch) -
     assert usual.status == "ok"
     kept = {name for rank in view.ranks for name in (*vars(rank), *vars(rank.facts))}
     assert not kept & {"comm", "comp", "mem", "occupied", "clipped_ns", "busy", "device_work"}
+
+
+def test_expected_sums_are_computed_from_intervals_that_are_merged_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever metric comes first, and also where one of the others is refused."""
+    events = [allreduce(0, 60), kernel("gemm", 50, 30), copy(90, 5)]
+    traces = tuple(rank_trace(rank, gpu=events, groups=(world(2),)) for rank in (0, 1))
+    names = sorted(name for name, one in metrics().items() if one.sums)
+    usual = {name: metrics()[name].run(View(job(*traces))) for name in names}
+    monkeypatch.setattr(job_view, "_MANY_ROWS", 5)
+
+    for first in ("comm_comp_overlap", "gpu_busy", "temporal_breakdown"):
+        view = View(job(*traces))
+        view.expect(one for name in names for one in metrics()[name].sums)
+
+        assert metrics()[first].run(view) == usual[first]
+        with monkeypatch.context() as patch:
+            patch.setattr(rank_facts, "union", None)  # nothing is merged any more
+            for name in {*names} - {"findings", "parallelism"}:  # which ask for more than sums
+                assert metrics()[name].run(view) == usual[name]
 
 
 def test_which_call_launched_what_is_not_kept_for_all_ranks_of_a_large_job(
