@@ -6,6 +6,7 @@ This module does not import numpy: a command line is checked before anything is 
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
@@ -15,6 +16,7 @@ from ccltui.metrics.view.view_options import Span, ViewOptions
 from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.store.cache_place import parse_size
 from ccltui.parsers.window import parse_ranks, parse_steps, parse_window
+from ccltui.verbs import PROG, usage_of
 
 if TYPE_CHECKING:
     from ccltui.report.gates import Gate
@@ -77,6 +79,23 @@ class Parser(argparse.ArgumentParser):
         raise GrammarError(message)
 
 
+def of_verb(verb: str, description: str, epilog: str | None = None, usage: str = "") -> Parser:
+    """Return a parser of ``ccltui VERB`` without arguments; its usage is by default the verb's."""
+    return Parser(
+        prog=f"{PROG} {verb}",
+        usage=usage or usage_of(verb),
+        description=description,
+        epilog=epilog,
+    )
+
+
+def completed(parser: Parser, *groups: Callable[[Parser], object]) -> Parser:
+    """Return a parser to which each of ``groups`` and `add_general` have added their options."""
+    for add in (*groups, add_general):
+        add(parser)
+    return parser
+
+
 def grammar(parse: Callable[[str], T]) -> Callable[[str], T]:
     """Return ``parse`` as an argparse type that reports the message of a GrammarError."""
 
@@ -96,15 +115,20 @@ def positive(text: str) -> int:
     return int(text)
 
 
-def seconds(text: str) -> float:
-    """Parse seconds from a tenth on. Raises GrammarError."""
+def number(text: str, least: float, most: float, meaning: str) -> float:
+    """Parse a number in these bounds. Raises GrammarError: that it is not ``meaning``."""
     try:
         value = float(text)
     except ValueError:
-        value = 0.0
-    if not 0.1 <= value <= 1e6:
-        raise GrammarError(f"{text[:40]!r} is not a number of seconds from 0.1 to 1,000,000")
+        value = math.nan
+    if not least <= value <= most:
+        raise GrammarError(f"{text[:40]!r} is not {meaning}")
     return value
+
+
+def seconds(text: str) -> float:
+    """Parse seconds from a tenth on. Raises GrammarError."""
+    return number(text, 0.1, 1e6, "a number of seconds from 0.1 to 1,000,000")
 
 
 def command(text: str) -> str:
@@ -300,13 +324,7 @@ def add_gate_reports(parser: argparse._ActionsContainer) -> None:
 
 def percent(text: str) -> float:
     """Parse a percentage from 0. Raises GrammarError."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < float("inf"):
-        raise GrammarError(f"{text[:40]!r} is not a percentage from 0")
-    return value
+    return number(text, 0, sys.float_info.max, "a percentage from 0")
 
 
 def add_runs_vary(parser: argparse._ActionsContainer, *older: str) -> None:

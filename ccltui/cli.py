@@ -226,21 +226,8 @@ def _print_metrics(options: argparse.Namespace) -> int:
 
     args.settle_format(options, args.FORMATS, "table")
     use_functions(options)
-    return print_metrics.run(
-        print_metrics.PrintOptions(
-            metrics=options.metric,
-            gates=options.fail_if,
-            format=options.format,
-            output=options.output,
-            detail=options.detail,
-            debug=options.debug,
-            junit=options.junit,
-            github=options.github,
-            explain_cost=options.explain_cost,
-        ),
-        LoadOptions.of(options.trace, options),
-        args.selection_of(options),
-    )
+    loading, selection = LoadOptions.of(options.trace, options), args.selection_of(options)
+    return print_metrics.run(options, loading, selection)
 
 
 def _explore(options: argparse.Namespace, arguments: Sequence[str]) -> int:

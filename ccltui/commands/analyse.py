@@ -36,7 +36,6 @@ from ccltui.report.gates import Gate, Verdict
 from ccltui.report.json_document import Entry, Report
 from ccltui.report.output import print_message, require_target, write_file, write_report
 from ccltui.report.text_layout import table, text_bytes
-from ccltui.verbs import usage_of
 
 PROG: Final = "ccltui analyse"
 NAMES: Final = ("metrics.json", "metrics.csv")
@@ -62,9 +61,7 @@ class Task(Struct, frozen=True):
 
 def parser() -> args.Parser:
     """Parser of the arguments of ``ccltui analyse``."""
-    result = args.Parser(
-        prog=PROG, usage=usage_of("analyse"), description=_DESCRIPTION, epilog=_EPILOG
-    )
+    result = args.of_verb("analyse", _DESCRIPTION, _EPILOG)
     result.add_argument("traces", nargs="+", metavar="DIR", help="trace directories")
     args.add_metric(result, "only this metric; may be repeated; default: all")
     add_functions(result)
@@ -78,11 +75,7 @@ def parser() -> args.Parser:
         metavar="BASE",
         help="write into BASE/NAME, NAME being that of the directory, not beside the traces",
     )
-    args.add_selection(result)
-    args.add_capture(result)
-    args.add_loading(result)
-    args.add_general(result)
-    return result
+    return args.completed(result, args.add_selection, args.add_capture, args.add_loading)
 
 
 def run(arguments: Sequence[str]) -> int:

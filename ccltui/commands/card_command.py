@@ -121,10 +121,7 @@ def init_parser() -> args.Parser:
     result.add_argument(
         "-o", "--output", metavar="FILE", help="write to FILE, which must not exist"
     )
-    args.add_capture(result)
-    args.add_loading(result)
-    args.add_general(result)
-    return result
+    return args.completed(result, args.add_capture, args.add_loading)
 
 
 _LINT_FORMATS = ("text", "json")
@@ -142,10 +139,7 @@ def lint_parser() -> args.Parser:
     result.add_argument("--config", type=Path, metavar="FILE", help=_CONFIG_HELP)
     result.add_argument("--traces", metavar="DIR", help="traces that CARD describes")
     args.add_output(result, _LINT_FORMATS, "text")
-    args.add_capture(result)
-    args.add_loading(result)
-    args.add_general(result)
-    return result
+    return args.completed(result, args.add_capture, args.add_loading)
 
 
 def run(arguments: Sequence[str]) -> int:

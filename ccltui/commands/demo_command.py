@@ -21,9 +21,7 @@ from ccltui.parsers.numbers import time_text
 from ccltui.report.output import print_message, write_report
 from ccltui.report.progress import print_written
 from ccltui.report.text_layout import text_bytes
-from ccltui.verbs import usage_of
 
-PROG = "ccltui demo"
 FOLDER = "ccltui-demo"
 FAMILIES = ("dp", "tp", "pp", "fsdp", "moe")
 FAULTS = (
@@ -61,7 +59,7 @@ directory) and open them: 8 ranks on two hosts, a straggler, a clock that is 5 m
 
 def parser() -> args.Parser:
     """Parser of the arguments of ``ccltui demo``."""
-    result = args.Parser(prog=PROG, usage=usage_of("demo"), description=_DESCRIPTION)
+    result = args.of_verb("demo", _DESCRIPTION)
     result.add_argument(
         "directory", nargs="?", type=Path, metavar="DIR", help="directory to write to"
     )
@@ -120,11 +118,7 @@ def parser() -> args.Parser:
         help="with --hang: also reports of RAS, records of NCCL Inspector, the log of the "
         "watchdogs and traces of steps before, of which some are missing, as of a real job",
     )
-    add_functions(result)
-    explore.add_arguments(result)
-    args.add_loading(result)
-    args.add_general(result)
-    return result
+    return args.completed(result, add_functions, explore.add_arguments, args.add_loading)
 
 
 def run(arguments: Sequence[str]) -> int:

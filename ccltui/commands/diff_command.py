@@ -19,7 +19,6 @@ from ccltui.parsers.names import printable
 from ccltui.parsers.window import parse_ranks, parse_steps, parse_window
 from ccltui.report.gates import judge_details
 from ccltui.report.output import print_message, require_target, write_report
-from ccltui.verbs import usage_of
 
 if TYPE_CHECKING:
     from ccltui.metrics.compare.compare_jobs import JobComparison
@@ -194,9 +193,7 @@ _HEADLINES = ("change_pct", "delta_pct")
 
 def parser() -> args.Parser:
     """Parser of the arguments of ``ccltui diff``."""
-    result = args.Parser(
-        prog=PROG, usage=usage_of("diff"), description=_DESCRIPTION, epilog=_EPILOG
-    )
+    result = args.of_verb("diff", _DESCRIPTION, _EPILOG)
     result.add_argument("a", metavar="A", help="traces, run, cluster benchmark or profile")
     result.add_argument(
         "b", nargs="?", metavar="B", help="what is compared with A; default: A, in parts of it"
@@ -217,9 +214,7 @@ def parser() -> args.Parser:
     result.add_argument(
         "--traces", action="store_true", help="compare the traces of runs instead of their results"
     )
-    add_arguments(result)
-    args.add_general(result)
-    return result
+    return args.completed(result, add_arguments)
 
 
 def run(arguments: Sequence[str]) -> int:

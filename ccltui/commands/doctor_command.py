@@ -17,7 +17,6 @@ from ccltui.parsers.names import listed
 from ccltui.parsers.numbers import count, decimal_size
 from ccltui.report.output import print_message, require_target, write_report
 from ccltui.report.text_layout import table, text_bytes
-from ccltui.verbs import usage_of
 
 if TYPE_CHECKING:
     from ccltui.doctor.environment_checks import EnvironmentFinding
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from ccltui.parsers.job import Job
     from ccltui.schemas.documents import DoctorFile, DoctorNote
 
-PROG = "ccltui doctor"
 _DESCRIPTION = """\
 List every file of a trace directory with its detected kind, read the traces, check whether the
 metrics can be computed from them, and print what to do where they cannot. With --environment, check
@@ -47,7 +45,7 @@ _FORMATS = ("table", "json")
 
 def parser() -> args.Parser:
     """Parser of the arguments of ``ccltui doctor``."""
-    result = args.Parser(prog=PROG, usage=usage_of("doctor"), description=_DESCRIPTION)
+    result = args.of_verb("doctor", _DESCRIPTION)
     result.add_argument("trace", nargs="?", metavar="DIR", help="trace directory, or one file")
     result.add_argument(
         "--environment",
@@ -71,10 +69,7 @@ def parser() -> args.Parser:
         action="store_true",
         help="with --bundle DIR: add names of files and what is wrong with them",
     )
-    args.add_capture(result)
-    args.add_loading(result)
-    args.add_general(result)
-    return result
+    return args.completed(result, args.add_capture, args.add_loading)
 
 
 def run(arguments: Sequence[str]) -> int:

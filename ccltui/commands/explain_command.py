@@ -16,9 +16,7 @@ from ccltui.parsers.errors import GrammarError
 from ccltui.report import explanation
 from ccltui.report.explanation_writers import WRITERS, command_options
 from ccltui.report.output import require_target, write_report
-from ccltui.verbs import usage_of
 
-PROG = "ccltui explain"
 _DESCRIPTION = """\
 Explain what slows a job down: what, who, why, how much of a step, how sure that is, what was ruled
 out, and what to record to know more. Every statement names the metric that it comes from."""
@@ -29,7 +27,7 @@ _MOST_RECORDINGS = 12
 
 def parser() -> args.Parser:
     """Parser of the arguments of ``ccltui explain``."""
-    result = args.Parser(prog=PROG, usage=usage_of("explain"), description=_DESCRIPTION)
+    result = args.of_verb("explain", _DESCRIPTION)
     result.add_argument("trace", metavar="DIR", help="trace directory, or one trace file")
     args.add_output(result, WRITERS, "md")
     result.add_argument(
@@ -39,11 +37,7 @@ def parser() -> args.Parser:
         metavar="BYTES",
         help=f"largest size of the JSON document; default: {explanation.BUDGET}",
     )
-    args.add_capture(result)
-    args.add_selection(result)
-    args.add_loading(result)
-    args.add_general(result)
-    return result
+    return args.completed(result, args.add_capture, args.add_selection, args.add_loading)
 
 
 def run(arguments: Sequence[str]) -> int:

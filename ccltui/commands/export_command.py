@@ -14,12 +14,10 @@ from ccltui.commands.measure import print_captures
 from ccltui.parsers.errors import TraceError
 from ccltui.report.output import print_message, streamed, write_report
 from ccltui.report.progress import print_written
-from ccltui.verbs import usage_of
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
 
-PROG = "ccltui export"
 _DESCRIPTION = """\
 Write the ranks of a job for other tools, all on the corrected clock. perfetto: one trace of all
 ranks for Perfetto's viewer, with flows between matched collectives, their lags, and the delays
@@ -33,9 +31,7 @@ _TABLES: Final = ("events", "collectives", "steps", "metrics")
 
 def parser() -> args.Parser:
     """Parser of the arguments of ``ccltui export``."""
-    result = args.Parser(
-        prog=PROG, usage=usage_of("export"), description=_DESCRIPTION, epilog=_EPILOG
-    )
+    result = args.of_verb("export", _DESCRIPTION, _EPILOG)
     result.add_argument("trace", metavar="DIR", help="trace directory, or one trace file")
     result.add_argument("--to", choices=tuple(_WRITERS), required=True, help="format")
     result.add_argument(
@@ -58,11 +54,7 @@ def parser() -> args.Parser:
         action="store_true",
         help="perfetto: leave out the events of hosts",
     )
-    args.add_capture(result)
-    args.add_selection(result)
-    args.add_loading(result)
-    args.add_general(result)
-    return result
+    return args.completed(result, args.add_capture, args.add_selection, args.add_loading)
 
 
 def run(arguments: Sequence[str]) -> int:

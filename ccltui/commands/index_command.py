@@ -23,7 +23,6 @@ from ccltui.parsers.ingest.load import Failed, Loaded, Progress, Reading
 from ccltui.parsers.system.machine_limits import workers_for
 from ccltui.process import stoppable
 from ccltui.report.output import print_message, write_report
-from ccltui.verbs import usage_of
 
 if TYPE_CHECKING:
     from ccltui.index.index_engine import Engine
@@ -95,7 +94,6 @@ def engine_named(name: str, options: EngineOptions) -> Engine:
     raise GrammarError(f"{name[:40]!r} is no engine: {', '.join(ENGINES)}")
 
 
-PROG = "ccltui index"
 _DESCRIPTION = """\
 Read every rank of DIR into the store of columns, so that a later ccltui DIR opens without reading.
 local: processes of this machine. slurm: a job array, with no process that has to stay; started
@@ -111,9 +109,7 @@ _FOLLOW_S: Final = 5.0
 
 def parser() -> args.Parser:
     """Parser of the arguments of ``ccltui index``."""
-    result = args.Parser(
-        prog=PROG, usage=usage_of("index"), description=_DESCRIPTION, epilog=_EPILOG
-    )
+    result = args.of_verb("index", _DESCRIPTION, _EPILOG)
     result.add_argument("trace", metavar="DIR", help="trace directory")
     group = result.add_argument_group("engine")
     group.add_argument(
@@ -155,10 +151,7 @@ def parser() -> args.Parser:
     running.add_argument(
         "--cancel", action="store_true", help="cancel its jobs and end its command"
     )
-    args.add_capture(result)
-    args.add_loading(result)
-    args.add_general(result)
-    return result
+    return args.completed(result, args.add_capture, args.add_loading)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -14,7 +14,6 @@ from ccltui.parsers.numbers import decimal_size
 from ccltui.report.output import require_target, write_report
 from ccltui.report.printable_json import json_bytes
 from ccltui.report.text_layout import table, text_bytes
-from ccltui.verbs import usage_of
 
 if TYPE_CHECKING:
     from ccltui.metrics.inspection.event_facts import EventReport, Fact, Value
@@ -78,7 +77,6 @@ WRITERS: Final[Mapping[str, Callable[[EventReport], bytes]]] = {
 }
 
 
-PROG = "ccltui inspect"
 _DESCRIPTION = """\
 Print all that is recorded of one event: times on the corrected clock, launch and queue delay,
 grid, block, registers, operator with its shapes, ranges, Python stack, and the arguments of a
@@ -90,7 +88,7 @@ _GROUPS: Final = ("gpu", "runtime", "cpu_ops", "annotations", "python")
 
 def parser() -> args.Parser:
     """Parser of the arguments of ``ccltui inspect``."""
-    result = args.Parser(prog=PROG, usage=usage_of("inspect"), description=_DESCRIPTION)
+    result = args.of_verb("inspect", _DESCRIPTION)
     result.add_argument("trace", metavar="DIR", help="trace directory, or one trace file")
     event = result.add_argument_group("event")
     event.add_argument("--rank", metavar="RANK", help="rank of the event; default: the first")
@@ -118,11 +116,7 @@ def parser() -> args.Parser:
         "ranges; python: frames; default: gpu",
     )
     args.add_output(result, _FORMATS, "table")
-    args.add_capture(result)
-    args.add_selection(result)
-    args.add_loading(result)
-    args.add_general(result)
-    return result
+    return args.completed(result, args.add_capture, args.add_selection, args.add_loading)
 
 
 def run(arguments: Sequence[str]) -> int:

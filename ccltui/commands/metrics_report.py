@@ -7,7 +7,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, structs
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
     from ccltui.parsers.job import Job
 
-PROG: Final = "ccltui metrics-report"
 _USAGE = "ccltui metrics-report DIR [DIR …] [options]"
 _DESCRIPTION = """\
 Compute metrics for many trace directories at once and print one table: the key facts of each
@@ -48,7 +47,7 @@ class Task(Struct, frozen=True):
 
 def parser() -> args.Parser:
     """Parser of the arguments of ``ccltui metrics-report``."""
-    result = args.Parser(prog=PROG, usage=_USAGE, description=_DESCRIPTION, epilog=_EPILOG)
+    result = args.of_verb("metrics-report", _DESCRIPTION, _EPILOG, _USAGE)
     result.add_argument("traces", nargs="+", metavar="DIR", help="trace directories, or files")
     args.add_metric(result, "only this metric; may be repeated; default: all")
     add_functions(result)
@@ -58,10 +57,7 @@ def parser() -> args.Parser:
         "table",
         "csv and json: a line per directory; table and markdown: a column per directory; ",
     )
-    args.add_selection(result)
-    args.add_loading(result)
-    args.add_general(result)
-    return result
+    return args.completed(result, args.add_selection, args.add_loading)
 
 
 def run(arguments: Sequence[str]) -> int:

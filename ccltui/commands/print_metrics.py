@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ccltui import exit_codes
@@ -31,26 +31,14 @@ if TYPE_CHECKING:
     from ccltui.report.writers import Writer
 
 
-class PrintOptions(Struct, frozen=True):
-    """Metrics to compute, the output, and the gates."""
-
-    metrics: Sequence[str]
-    gates: Sequence[Gate] = ()
-    format: str = "table"
-    output: str | None = None
-    detail: bool = False
-    debug: bool = False
-    junit: str | None = None
-    github: bool = False
-    explain_cost: bool = False
-
-
-def run(options: PrintOptions, loading: LoadOptions, selection: ViewOptions) -> int:
+def run(options: argparse.Namespace, loading: LoadOptions, selection: ViewOptions) -> int:
     """Compute and print metrics, evaluate the gates, and return the exit status.
+
+    ``options`` are those of ``ccltui DIR`` with the format settled.
 
     Raises GrammarError for an invalid command line, before anything is loaded.
     """
-    metrics = choose_metrics([*options.metrics, *(gate.metric for gate in options.gates)])
+    metrics = choose_metrics([*options.metric, *(gate.metric for gate in options.fail_if)])
     check_overrides(selection.overrides, metrics)
     for target in (options.output, options.junit):
         require_target(target)
@@ -60,8 +48,8 @@ def run(options: PrintOptions, loading: LoadOptions, selection: ViewOptions) -> 
     write = writer_named(options.format)  # before anything is read: it may not be usable
     with recorded() if options.explain_cost else nullcontext() as record:
         measured = measure(metrics, loading, selection, debug=options.debug)
-    measured = replace(measured, required=required_of(options.metrics))
-    verdicts = [judged(gate, measured) for gate in options.gates]
+    measured = replace(measured, required=required_of(options.metric))
+    verdicts = [judged(gate, measured) for gate in options.fail_if]
     _print(measured, verdicts, options, selection, write)
     measured.print_messages(warnings=options.format in {"table", "csv", "openmetrics"})
     if record is not None:
@@ -74,7 +62,7 @@ def run(options: PrintOptions, loading: LoadOptions, selection: ViewOptions) -> 
 def _print(
     measured: Measured,
     verdicts: Sequence[Verdict],
-    options: PrintOptions,
+    options: argparse.Namespace,
     selection: ViewOptions,
     write: Writer,
 ) -> None:

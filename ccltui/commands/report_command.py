@@ -11,12 +11,10 @@ from ccltui import exit_codes
 from ccltui.commands.loading import LoadOptions, job_name
 from ccltui.commands.measure import check_overrides, choose_metrics, measure
 from ccltui.report.output import print_message, require_target, streamed, write_report
-from ccltui.verbs import usage_of
 
 if TYPE_CHECKING:
     from ccltui.report.page.page_parts import Page
 
-PROG = "ccltui report"
 _DESCRIPTION = """\
 Write a report of a job as one file: the verdict, the parts of a step, the ranks, who is late when,
 the worst moments, dimensions, kernels, distributions, how far to trust it, and definitions. The
@@ -28,9 +26,7 @@ An existing file is never replaced. Sections that these traces do not allow have
 
 def parser() -> args.Parser:
     """Parser of the arguments of ``ccltui report``."""
-    result = args.Parser(
-        prog=PROG, usage=usage_of("report"), description=_DESCRIPTION, epilog=_EPILOG
-    )
+    result = args.of_verb("report", _DESCRIPTION, _EPILOG)
     result.add_argument("trace", metavar="DIR", help="trace directory, or one trace file")
     result.add_argument(
         "--format",
@@ -44,11 +40,7 @@ def parser() -> args.Parser:
         metavar="FILE",
         help="a new file, - for standard output; default: NAME-report.html or .md",
     )
-    args.add_capture(result)
-    args.add_selection(result)
-    args.add_loading(result)
-    args.add_general(result)
-    return result
+    return args.completed(result, args.add_capture, args.add_selection, args.add_loading)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -11,9 +11,7 @@ from ccltui.report.output import write_report
 from ccltui.report.text_layout import table, text_bytes
 from ccltui.schemas.documents import DOCUMENTS
 from ccltui.schemas.make_schema import schema_text
-from ccltui.verbs import usage_of
 
-PROG = "ccltui schema"
 _DESCRIPTION = """\
 Print the JSON Schema (draft 2020-12) of a document that a command prints as JSON; without NAME list
 them. Members may be added to a document in any release, so a reader must ignore unknown ones; its
@@ -22,10 +20,9 @@ version is raised when one is removed, renamed or changes its meaning."""
 
 def parser() -> args.Parser:
     """Parser of the arguments of ``ccltui schema``."""
-    result = args.Parser(prog=PROG, usage=usage_of("schema"), description=_DESCRIPTION)
+    result = args.of_verb("schema", _DESCRIPTION)
     result.add_argument("name", nargs="?", metavar="NAME", help="name of the schema")
-    args.add_general(result)
-    return result
+    return args.completed(result)
 
 
 def run(arguments: Sequence[str]) -> int:

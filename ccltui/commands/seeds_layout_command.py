@@ -21,9 +21,7 @@ from ccltui import exit_codes
 from ccltui.parsers.errors import GrammarError
 from ccltui.report.output import print_message, write_report
 from ccltui.report.text_layout import table, text_bytes
-from ccltui.verbs import usage_of
 
-PROG: Final = "ccltui seeds-layout"
 _DESCRIPTION = """\
 Write a folder in which the commands of the seed documents work as they are written there: main.py
 and the scripts of the metrics, and links to the scripts of sbatch/ that record. Without DIR, list
@@ -192,7 +190,7 @@ source "$(dirname -- "${{BASH_SOURCE[0]}}")/common.sh"
 
 def parser() -> args.Parser:
     """Parser of the arguments of ``ccltui seeds-layout``."""
-    result = args.Parser(prog=PROG, usage=usage_of("seeds-layout"), description=_DESCRIPTION)
+    result = args.of_verb("seeds-layout", _DESCRIPTION)
     result.add_argument("directory", nargs="?", metavar="DIR", help="folder to write; may exist")
     result.add_argument(
         "--sbatch",
@@ -204,8 +202,7 @@ def parser() -> args.Parser:
         action="store_true",
         help="copy sbatch/ into DIR, so that settings are changed there and not in the checkout",
     )
-    args.add_general(result)
-    return result
+    return args.completed(result)
 
 
 def run(arguments: Sequence[str]) -> int:

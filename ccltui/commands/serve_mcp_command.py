@@ -8,9 +8,7 @@ from ccltui import arguments as args
 from ccltui import exit_codes
 from ccltui.mcp_server.roots import Roots
 from ccltui.parsers.errors import NotFoundError
-from ccltui.verbs import usage_of
 
-PROG = "ccltui serve-mcp"
 _DESCRIPTION = """\
 Serve the Model Context Protocol on standard input and output, for a program that starts this
 command. Tools: open, explain, metric, table, collective, kernel, compare and window. They only
@@ -20,7 +18,7 @@ is refused. Answers are at most about 16 KiB and continue at a cursor. Needs ccl
 
 def parser() -> args.Parser:
     """Parser of the arguments of ``ccltui serve-mcp``."""
-    result = args.Parser(prog=PROG, usage=usage_of("serve-mcp"), description=_DESCRIPTION)
+    result = args.of_verb("serve-mcp", _DESCRIPTION)
     result.add_argument(
         "--root",
         action="append",
@@ -28,9 +26,7 @@ def parser() -> args.Parser:
         metavar="DIR",
         help="directory that may be read, with all that is below it; may be repeated",
     )
-    args.add_cache_dir(result)
-    args.add_general(result)
-    return result
+    return args.completed(result, args.add_cache_dir)
 
 
 def run(arguments: Sequence[str]) -> int:

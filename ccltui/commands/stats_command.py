@@ -17,7 +17,6 @@ from ccltui.report.output import print_message, require_target, write_report
 if TYPE_CHECKING:
     from ccltui.metrics.nsys_reports import Report
 
-PROG: Final = "ccltui stats"
 _STUDY_FORMATS: Final = ("column", "csv", "json")
 _TIME_UNITS: Final = ("ns", "nsec", "us", "usec", "ms", "msec", "s", "sec")
 _USAGE = """\
@@ -41,7 +40,7 @@ when a report that was named is absent."""
 
 def parser() -> args.Parser:
     """Parser of the arguments of ``ccltui stats``."""
-    result = args.Parser(prog=PROG, usage=_USAGE, description=_DESCRIPTION, epilog=_EPILOG)
+    result = args.of_verb("stats", _DESCRIPTION, _EPILOG, _USAGE)
     result.add_argument("path", metavar="PATH", help="export, text, trace or directory")
     result.add_argument(
         "-r",
@@ -113,11 +112,7 @@ def parser() -> args.Parser:
         action="store_true",
         help="print no remarks: what is absent shows in the exit status only",
     )
-    _add_study(result)
-    args.add_capture(result)
-    args.add_loading(result)
-    args.add_general(result)
-    return result
+    return args.completed(result, _add_study, args.add_capture, args.add_loading)
 
 
 def _add_study(parser: argparse.ArgumentParser) -> None:
@@ -155,14 +150,7 @@ def _time_unit(text: str) -> str:
 
 
 def _percent(text: str) -> float:
-    """Parse a percentage from 0 to 100. Raises GrammarError."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 100:
-        raise GrammarError(f"{text[:40]!r} is not a percentage from 0 to 100")
-    return value
+    return args.number(text, 0, 100, "a percentage from 0 to 100")
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -216,10 +204,7 @@ def _print_reports(options: argparse.Namespace) -> int:
     from ccltui.commands import stats_sources as sources  # noqa: PLC0415  (numpy)
     from ccltui.metrics.nsys_reports import parse_range_filter  # noqa: PLC0415
     from ccltui.report.nsys_text import nsys_outputs as outputs  # noqa: PLC0415
-    from ccltui.report.nsys_text.nsys_writers import (  # noqa: PLC0415
-        TIME_UNITS,
-        write_reports,
-    )
+    from ccltui.report.nsys_text.nsys_writers import TIME_UNITS, write_reports  # noqa: PLC0415
 
     wanted = [one for text in options.report for one in sources.parse_reports(text)]
     nvtx = None if options.filter_nvtx is None else parse_range_filter(options.filter_nvtx)

@@ -14,7 +14,7 @@ from ccltui.parsers.columns import Note
 from ccltui.parsers.errors import CardError
 from ccltui.parsers.names import printable
 from ccltui.parsers.text import yaml_tree
-from ccltui.parsers.text.json_fields import finite
+from ccltui.parsers.text.json_fields import finite, whole
 from ccltui.parsers.text.yaml_tree import (
     Limits,
     Node,
@@ -265,8 +265,7 @@ def _texts(node: Node | None) -> tuple[str, ...]:
 
 
 def _count(mapping: yaml_tree.Mapping, key: str) -> int | None:
-    number = finite(_text(mapping, key))
-    return int(number) if number is not None and number >= 0 and number.is_integer() else None
+    return whole(_text(mapping, key))
 
 
 def _versions(block: yaml_tree.Mapping) -> dict[str, str]:

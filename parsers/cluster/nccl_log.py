@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from msgspec import Struct, field
+from msgspec import Struct, convert, field
 
 from ccltui.parsers.columns import Note
 from ccltui.parsers.errors import TraceError
@@ -390,10 +390,16 @@ class _Part(Struct):
     places: list[str] = field(default_factory=list)
 
 
+class _Difference(Struct):
+    operation: str
+    parts: list[_Part] = field(default_factory=list)
+
+
 class _Comm(Struct):
     number: str
     hash: str
-    differences: list[tuple[str, list[_Part]]] = field(default_factory=list)
+    size: int | None = None
+    differences: list[_Difference] = field(default_factory=list)
     missing: int = 0
     missing_ranks: list[int] = field(default_factory=list)
     places: list[str] = field(default_factory=list)
@@ -423,14 +429,14 @@ def _reports(lines: Iterator[str]) -> Iterator[RasReport]:
 
 class _ReportReading:
     def __init__(self) -> None:
-        self.version = ""
+        self.nccl_version = ""
         self.groups: list[tuple[str, ...]] = []
         self.comms: dict[str, _Comm] = {}
         self.comm: _Comm | None = None
         self.place: tuple[list[int], list[str]] | None = None  # where listed ranks go
         self.processes: list[str] | None = None
-        self.missing: list[str] = []
-        self.dead: list[str] = []
+        self.missing_processes: list[str] = []
+        self.dead_processes: list[str] = []
         self.num_missing = self.num_dead = self.timeouts = 0
         self._in_table = False
         self._names: list[str] = []  # of the columns, which have two lines
@@ -441,7 +447,7 @@ class _ReportReading:
 
     def take(self, line: str) -> None:
         if (version := _NEW.search(line)) and version[1]:
-            self.version = version[1]
+            self.nccl_version = version[1]
         elif _GROUP_HEADER.match(line.strip()):
             self._in_table, self._names = True, re.split(r"\s{2,}", line.strip())
         elif self._in_table and self._row(line):
@@ -472,9 +478,9 @@ class _ReportReading:
     def _processes(self, line: str) -> bool:
         missing, dead = _MISSING.search(line), _DEAD.search(line)
         if missing is not None and missing["what"] == "job process":
-            self.num_missing, self.processes = int(missing["count"]), self.missing
+            self.num_missing, self.processes = int(missing["count"]), self.missing_processes
         elif dead is not None:
-            self.num_dead, self.processes = int(dead["count"]), self.dead
+            self.num_dead, self.processes = int(dead["count"]), self.dead_processes
         elif (process := _PROCESS.search(line)) is not None and self.processes is not None:
             if len(self.processes) < _MOST:
                 self.processes.append(f"process {printable(process['place'])}")
@@ -490,7 +496,7 @@ class _ReportReading:
             comm.missing = int(missing["count"])
             self.place = (comm.missing_ranks, comm.places)
         elif different is not None:
-            comm.differences.append((different["operation"] or "", []))
+            comm.differences.append(_Difference(different["operation"] or ""))
             self.place = None
         elif (reported := _REPORTED.search(line)) is not None:
             ranks = [] if reported["rank"] is None else [int(reported["rank"])]
@@ -498,26 +504,24 @@ class _ReportReading:
             comm.errors.append((printable(reported["error"].strip()), ranks, count))
             self.place = (ranks, comm.places)
         elif (part := _part(line)) is not None and comm.differences:
-            comm.differences[-1][1].append(part)
+            comm.differences[-1].parts.append(part)
             self.place = (part.listed, part.places)
         elif (rank := _RANK.search(line)) is not None and self.place is not None:
             ranks, places = self.place
             ranks += [int(rank["rank"])][: _MOST - len(ranks)]
             places += [printable(rank["place"])][: _MOST - len(places)]
 
-    def report(self) -> RasReport:
+    @property
+    def communicators(self) -> list[_Comm]:
         place = self._names.index(_SIZE) if _SIZE in self._names else 4
         sizes = {row[0]: row[place] for row in self.groups if len(row) > place}
-        return RasReport(
-            nccl_version=self.version,
-            groups=tuple(self.groups),
-            communicators=tuple(_made(comm, sizes) for comm in self.comms.values()),
-            missing_processes=tuple(self.missing),
-            num_missing=self.num_missing,
-            dead_processes=tuple(self.dead),
-            num_dead=self.num_dead,
-            timeouts=self.timeouts,
-        )
+        for comm in self.comms.values():
+            size = sizes.get(comm.number.partition("-")[0], "")
+            comm.size = int(size) if size.isdecimal() else None
+        return list(self.comms.values())
+
+    def report(self) -> RasReport:
+        return convert(self, RasReport, from_attributes=True)
 
 
 def _part(line: str) -> _Part | None:
@@ -538,27 +542,3 @@ def _part(line: str) -> _Part | None:
             part.places.append(printable(place["place"]) if place else "")
         return part
     return None
-
-
-def _made(comm: _Comm, sizes: dict[str, str]) -> RasCommunicator:
-    differences = tuple(
-        RasDifference(
-            operation,
-            tuple(
-                RasPart(one.ranks, one.launched, one.status, tuple(one.listed), tuple(one.places))
-                for one in parts
-            ),
-        )
-        for operation, parts in comm.differences
-    )
-    size = sizes.get(comm.number.partition("-")[0], "")
-    return RasCommunicator(
-        number=comm.number,
-        hash=comm.hash,
-        size=int(size) if size.isdecimal() else None,
-        differences=differences,
-        missing=comm.missing,
-        missing_ranks=tuple(comm.missing_ranks),
-        places=tuple(comm.places),
-        errors=tuple((error, tuple(ranks), count) for error, ranks, count in comm.errors),
-    )

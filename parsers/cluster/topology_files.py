@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.names import printable
 from ccltui.parsers.text.bounded_text import read_bounded
-from ccltui.parsers.text.json_fields import finite
+from ccltui.parsers.text.json_fields import finite, whole
 
 LINKS: Final = ("X", "SYS", "NODE", "PHB", "PXB", "PIX")
 """Kinds of connection besides NV#, the worst first."""
@@ -248,7 +248,7 @@ class _Reading:
         elif name == "nvlink" and self._gpus:
             links = self._links.setdefault(len(self._gpus) - 1, {})
             target = printable(attributes.get("target", "?")[:40])
-            links[target] = links.get(target, 0) + (_count(attributes.get("count")) or 0)
+            links[target] = links.get(target, 0) + (whole(attributes.get("count")) or 0)
         elif name == "net":
             self._nics.append(self._nic(attributes))
 
@@ -278,9 +278,9 @@ class _Reading:
     def topology(self) -> NcclTopology:
         gpus = tuple(
             Gpu(
-                device=_count(attributes.get("dev")),
+                device=whole(attributes.get("dev")),
                 bus=bus,
-                rank=_count(attributes.get("rank")),
+                rank=whole(attributes.get("rank")),
                 compute_capability=printable(attributes.get("sm", "")[:10]),
                 numa=numa,
                 gpu_direct=_flag(attributes.get("gdr")),
@@ -289,11 +289,6 @@ class _Reading:
             for number, (attributes, bus, numa) in enumerate(self._gpus)
         )
         return NcclTopology(self._version or "", self._cpus, gpus, tuple(self._nics))
-
-
-def _count(text: str | None) -> int | None:
-    number = finite(text)
-    return int(number) if number is not None and number >= 0 and number.is_integer() else None
 
 
 def _flag(text: str | None) -> bool | None:

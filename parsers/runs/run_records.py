@@ -28,7 +28,7 @@ from ccltui.parsers.columns import Note
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.names import printable
 from ccltui.parsers.text.bounded_text import BoundedText, read_bounded
-from ccltui.parsers.text.json_fields import Fields, finite, read_object, stated
+from ccltui.parsers.text.json_fields import Fields, finite, finite_or_nan, read_object, stated
 
 MAX_BYTES: Final = 1 << 20
 
@@ -236,8 +236,8 @@ class _Reading:
         self._rows.append(
             (
                 int(step),
-                _float(record.get("loss")),
-                _float(record.get("step_time_sec")),
+                finite_or_nan(record.get("loss")),
+                finite_or_nan(record.get("step_time_sec")),
                 -1 if tokens is None or not 0 <= tokens < 1 << 62 else int(tokens),
                 int(boundary) if isinstance(boundary, bool) else -1,
             )
@@ -267,11 +267,6 @@ class _Reading:
             np.array(columns[4], np.int8),
             notes,
         )
-
-
-def _float(value: Any) -> float:
-    number = finite(value)
-    return math.nan if number is None else number
 
 
 _GAP: Final = re.compile(r"\s{2,}")

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Struct, field
 
-from ccltui.parsers.text.json_fields import LARGEST_NUMBER, finite
+from ccltui.parsers.text.json_fields import LARGEST_NUMBER, finite, finite_or_nan
 
 Dialect = Literal[
     "torchtitan", "nemo", "megatron", "deepspeed", "huggingface", "mlperf", "plain", "none"
@@ -215,13 +215,15 @@ def _mlperf_lines(text: str) -> Iterator[StepLine]:
         key, value, time_ms = record.get("key"), record.get("value"), finite(record.get("time_ms"))
         metadata = record.get("metadata")
         counted = metadata.get("samples_count") if isinstance(metadata, dict) else None
-        samples = _number(counted)
+        samples = finite_or_nan(counted)
         if key == "global_batch_size":
-            batch = _number(value)
+            batch = finite_or_nan(value)
         elif key in _MLPERF_LOSSES:
-            loss = _number(value)
+            loss = finite_or_nan(value)
         elif key == "tracked_stats" and isinstance(value, dict):
-            loss = next((_number(value[name]) for name in _MLPERF_LOSSES if name in value), loss)
+            loss = next(
+                (finite_or_nan(value[name]) for name in _MLPERF_LOSSES if name in value), loss
+            )
         elif key == "block_start" and time_ms is not None:
             start_ms, first = time_ms, samples
         elif key == "block_stop" and time_ms is not None:
@@ -293,11 +295,6 @@ def _float(text: str) -> float:
 def _whole(text: str) -> int | None:
     number = _float(text)
     return int(number) if 0 <= number < 1 << 53 else None
-
-
-def _number(value: Any) -> float:
-    number = finite(value)
-    return math.nan if number is None else number
 
 
 def _clock_s(text: str) -> float:

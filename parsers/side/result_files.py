@@ -21,6 +21,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ccltui.parsers.array_types import F64
 from ccltui.parsers.columns import Note
@@ -192,40 +193,22 @@ def _bench(document: Mapping[str, Any], line: int) -> Experiment:
         if match and number is not None:
             statistic = _SAME.get(match.group(1), match.group(1))
             reported.setdefault(match.group(2), {})[statistic] = number
-    samples = _samples(document)
-    return Experiment(
-        tool=tool,
-        line=line,
-        ttft_ms=samples.ttft_ms,
-        tpot_ms=samples.tpot_ms,
-        itl_ms=samples.itl_ms,
-        reported=reported,
-        num_requests=_count(document.get("completed")),
-        num_failed=samples.num_failed,
-        notes=samples.notes,
+    experiment = Experiment(
+        tool, line, reported=reported, num_requests=_count(document.get("completed"))
     )
+    return _with_samples(experiment, document)
 
 
-class _Samples(Struct, frozen=True):
-    """Arrays of a result file; the fields are those of `Experiment`."""
-
-    ttft_ms: F64 | None = None
-    tpot_ms: F64 | None = None
-    itl_ms: F64 | None = None
-    num_failed: int = 0
-    notes: tuple[Note, ...] = ()
-
-
-def _samples(document: Mapping[str, Any]) -> _Samples:
+def _with_samples(experiment: Experiment, document: Mapping[str, Any]) -> Experiment:
     """Samples of the requests that succeeded; arrays of one request each must have one length."""
     ttfts = _list(document.get("ttfts"))
     arrays = {name: _list(document.get(name)) for name in ("itls", "output_lens", "errors")}
     if not ttfts:
-        return _Samples()
+        return experiment
     uneven = [name for name, values in arrays.items() if values and len(values) != len(ttfts)]
     if uneven:
         text = f"{', '.join(uneven)} and ttfts differ in length: the samples are not used"
-        return _Samples(notes=(Note("uneven_arrays", text),))
+        return replace(experiment, notes=(Note("uneven_arrays", text),))
     lengths = arrays["output_lens"] or [None] * len(ttfts)
     errors = arrays["errors"] or [""] * len(ttfts)
     done = [
@@ -237,7 +220,8 @@ def _samples(document: Mapping[str, Any]) -> _Samples:
     gaps = [_numbers(_list(arrays["itls"][i])) * 1000 for i in done] if arrays["itls"] else []
     counts = [_count(lengths[i]) or 0 for i in done]
     slow = [float(g.sum()) / (n - 1) for g, n in zip(gaps, counts, strict=False) if n > 1]
-    return _Samples(
+    return replace(
+        experiment,
         ttft_ms=first if done else None,
         tpot_ms=np.array(slow) if slow else None,
         itl_ms=np.concatenate(gaps) if gaps else None,

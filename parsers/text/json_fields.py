@@ -114,11 +114,10 @@ class Fields:
         value = self.raw(path)
         if value is None:
             return None
-        found = finite(value)
-        if found is None or found < 0 or not found.is_integer():
+        found = whole(value)
+        if found is None:
             self._refuse(path, value, "a whole number")
-            return None
-        return int(value) if isinstance(value, int) else int(found)
+        return found
 
     def text(self, path: str) -> str:
         """Text, "" where it is absent; numbers are text too."""
@@ -221,6 +220,20 @@ def finite(value: Any) -> float | None:
     except (ValueError, OverflowError):
         return None
     return number if abs(number) <= LARGEST_NUMBER else None
+
+
+def finite_or_nan(value: Any) -> float:
+    """A number as of `finite`, NaN for anything else."""
+    number = finite(value)
+    return math.nan if number is None else number
+
+
+def whole(value: Any) -> int | None:
+    """A whole number from 0, also one written as text; None for anything else."""
+    number = finite(value)
+    if number is None or number < 0 or not number.is_integer():
+        return None
+    return int(value) if isinstance(value, int) else int(number)
 
 
 def read_object(path: Path, *, shown_path: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from ccltui.metrics.nsys_reports import make_report
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.nsys.report_export import export_report
 from ccltui.parsers.nsys.report_reader import read_report_tables
-from ccltui.report.nsys_text.nsys_writers import rows
+from ccltui.report.nsys_text.nsys_writers import Units, rows
 
 NSYS = shutil.which("nsys")
 pytestmark = [
@@ -78,7 +78,7 @@ def test_every_number_of_a_summary_is_that_of_nsys(export: Path, report: str) ->
 
     headers = [column.name for column in ours.columns]
     found = {}
-    for ours_row in rows(ours, "ns"):
+    for ours_row in rows(ours, Units()):
         cells = dict(zip(headers, ours_row, strict=True))
         found[cells[key], cells.get("Style", "")] = cells
     expected: dict[tuple[str, str], list[dict[str, str]]] = {}

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ccltui.metrics.nsys_reports import REPORTS, Filter, make_report
+from ccltui.metrics.nsys_reports import REPORTS, Filter, Report, make_report
 from ccltui.parsers.nsys.report_reader import read_report_tables
 from ccltui.parsers.nsys.report_tables import ReportTables
-from ccltui.report.nsys_text.nsys_writers import write_column, write_csv, write_json
+from ccltui.report.nsys_text.nsys_writers import parse_layout, write_reports
 
 UNITS = {"nsec": "ns", "usec": "us", "sec": "sec"}
 OF_BOTH = ("cuda_gpu_kern_sum", "cuda_gpu_mem_time_sum", "cuda_gpu_mem_size_sum")
@@ -48,7 +48,7 @@ def pipeline(nsys: Path) -> ReportTables:
 def test_csv_of_every_report(nsys: Path, training: ReportTables, name: str) -> None:
     expected = (nsys / "oracle" / f"ddp53_{name}.csv").read_bytes()
 
-    assert write_csv([("", [make_report(name, training)])], "ns") == expected
+    assert written(make_report(name, training), "csv", "ns") == expected
 
 
 def test_a_window_takes_rows_whole(nsys: Path, training: ReportTables) -> None:
@@ -57,18 +57,21 @@ def test_a_window_takes_rows_whole(nsys: Path, training: ReportTables) -> None:
 
     report = make_report("cuda_gpu_sum", training, chosen)
 
-    assert write_column([("", [report])], "us").decode() == text.partition("\n")[2]
+    assert written(report, "column", "us").decode() == text.partition("\n")[2]
+
+
+def written(report: Report, form: str, unit: str) -> bytes:
+    return write_reports([("", [report])], parse_layout(form, unit))
 
 
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("form", ["column", "csv", "json"])
 def test_every_format_and_unit(nsys: Path, pipeline: ReportTables, form: str, unit: str) -> None:
-    writer = {"column": write_column, "csv": write_csv, "json": write_json}[form]
     text = (nsys / "oracle" / f"2023.4_C_{form}_{unit}.txt").read_text(encoding="utf-8")
     sections = [section.partition("\n")[2] for section in text.split("Processing ")[1:]]
 
     for name, expected in zip(OF_BOTH, sections[:3], strict=True):
-        got = writer([("", [make_report(name, pipeline)])], UNITS[unit]).decode()
+        got = written(make_report(name, pipeline), form, UNITS[unit]).decode()
         if form == "json":
             assert got.split() == expected.split(), name
         else:
@@ -81,8 +84,8 @@ def test_every_format_and_unit(nsys: Path, pipeline: ReportTables, form: str, un
 def test_formats_agree_cell_by_cell(training: ReportTables) -> None:
     report = make_report("cuda_gpu_trace", training)
 
-    objects = json.loads(write_json([("", [report])], "us"), parse_float=str, parse_int=str)
-    lines = write_csv([("", [report])], "us").decode().splitlines()
+    objects = json.loads(written(report, "json", "us"), parse_float=str, parse_int=str)
+    lines = written(report, "csv", "us").decode().splitlines()
 
     assert lines[0].split(",") == list(objects[0])
     assert len(objects) == 5012

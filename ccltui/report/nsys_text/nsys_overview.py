@@ -19,7 +19,7 @@ from ccltui.parsers.nsys.text_reports.typed_table import Section
 from ccltui.parsers.numbers import counted
 from ccltui.parsers.safe_text import safe_text
 from ccltui.report.nsys_text.alltoall_study import DEFINITION, studies_of, write_column
-from ccltui.report.nsys_text.nsys_writers import cells, header, is_text
+from ccltui.report.nsys_text.nsys_writers import Units, cells, header, is_text
 from ccltui.report.text_layout import table
 
 Role = Literal["heading", "text", "problem"]
@@ -36,6 +36,9 @@ _LEFT_OUT: Final = frozenset(
     }
 )
 """Columns that are omitted because a screen is too narrow."""
+
+
+_UNITS: Final = Units("us", "us")
 
 
 class OverviewLine(Struct, frozen=True):
@@ -104,10 +107,10 @@ def _of_section(source: str, section: Section) -> Iterator[OverviewLine]:
 def _lines_of(report: Report) -> list[str]:
     """The first rows of a report, names last, without empty columns."""
     columns = [one for one in report.columns if one.name not in _LEFT_OUT]
-    printed = [(one, cells(one, "us")[:_MOST_ROWS]) for one in columns]
+    printed = [(one, cells(one, _UNITS)[:_MOST_ROWS]) for one in columns]
     filled = sorted((pair for pair in printed if any(pair[1])), key=lambda pair: is_text(pair[0]))
     return table(
-        [header(column, "us") for column, _ in filled],
+        [header(column, _UNITS) for column, _ in filled],
         list(zip(*(texts for _, texts in filled), strict=True)),
         align=["left" if is_text(column) else "right" for column, _ in filled],
     )

@@ -68,14 +68,8 @@ class Units(Struct, frozen=True):
         return self.point if is_point else self.duration
 
 
-def units_of(time_unit: str | Units) -> Units:
-    """Return the units with one unit for all times; units are returned as they are."""
-    return time_unit if isinstance(time_unit, Units) else Units(time_unit, time_unit)
-
-
-def header(column: ReportColumn, unit: str | Units) -> str:
+def header(column: ReportColumn, chosen: Units) -> str:
     """Name of a column with its unit: ``Total Time (ns)``."""
-    chosen = units_of(unit)
     time = chosen.of_time(column)
     units = {
         "percent": "%",
@@ -93,20 +87,20 @@ def is_text(column: ReportColumn) -> bool:
     return column.kind == "text"
 
 
-def cells(column: ReportColumn, unit: str | Units) -> list[str]:
+def cells(column: ReportColumn, units: Units) -> list[str]:
     """Cells of a column as text; "" for unknown values."""
     if column.kind == "text":
         return list(column.values)
     values = np.asarray(column.values)
-    texts = _numbers(column, values, units_of(unit))
+    texts = _numbers(column, values, units)
     if column.known is None:
         return texts
     return [text if known else "" for text, known in zip(texts, column.known, strict=True)]
 
 
-def rows(report: Report, unit: str | Units) -> list[tuple[str, ...]]:
+def rows(report: Report, units: Units) -> list[tuple[str, ...]]:
     """All rows of a report."""
-    return list(zip(*(cells(column, unit) for column in report.columns), strict=True))
+    return list(zip(*(cells(column, units) for column in report.columns), strict=True))
 
 
 def _numbers(column: ReportColumn, values: npt.NDArray[np.generic], units: Units) -> list[str]:
@@ -219,14 +213,9 @@ def _with(layout: Layout, argument: str) -> Layout:
         return layout
     if argument.isascii() and argument.isdigit():
         return replace(layout, widths=(*layout.widths, _whole(argument)))
-    if equals and name == "autolines":
-        return replace(layout, lines_measured=_whole(value))
-    if equals and name == "colmax":
-        return replace(layout, widest=_whole(value))
-    if equals and name == "title":
-        return replace(layout, title=value)
-    if equals and name == "css":
-        return replace(layout, css=value)
+    if equals and name in _FIELDS:
+        field_name, parse = _FIELDS[name]
+        return replace(layout, **{field_name: parse(value)})
     raise GrammarError(f"{layout.name} has no argument {argument[:40]!r}")
 
 
@@ -236,10 +225,7 @@ def _with_unit(units: Units, category: str, unit: str) -> Units:
     if unit not in known:
         raise GrammarError(f"{category}={unit[:20]}: units are {', '.join(known)}")
     shown = unit if known is SIZE_UNITS else TIME_UNITS[unit]
-    named = {name: getattr(units, name) for name in ("point", "duration", "size", "rate")}
-    named.update(dict.fromkeys(fields, shown))
-    point, duration, size, rate = named.values()
-    return Units(point, duration, size, rate, units.in_header)
+    return replace(units, **dict.fromkeys(fields, shown))
 
 
 def _whole(text: str) -> int:
@@ -248,6 +234,14 @@ def _whole(text: str) -> int:
     return int(text)
 
 
+_FIELDS: Final[Mapping[str, tuple[str, Callable[[str], object]]]] = {
+    "autolines": ("lines_measured", _whole),
+    "colmax": ("widest", _whole),
+    "title": ("title", str),
+    "css": ("css", str),
+}
+"""Arguments with a value: the field of the layout, and how its value is parsed."""
+
 _GAP: Final = "  "
 
 Sources = Sequence[tuple[str, Sequence[Report]]]
@@ -255,7 +249,11 @@ Sources = Sequence[tuple[str, Sequence[Report]]]
 
 
 def write_reports(sources: Sources, layout: Layout) -> bytes:
-    """Write reports in any format; several captures are written under their names."""
+    """Write reports in any format; several captures are written under their names.
+
+    In json one report is an array of objects, several are an object of arrays by name, and several
+    captures an object of these by capture.
+    """
     if layout.name == "json":
         return _json(sources, layout)
     lines_of = _LINES[layout.name]
@@ -266,24 +264,6 @@ def write_reports(sources: Sources, layout: Layout) -> bytes:
         for report in reports
         for line in (*_banner(source, report), *lines_of(report, layout))
     ).encode()
-
-
-def write_column(sources: Sources, unit: str) -> bytes:
-    """Aligned text under a title and a ruler; cells beyond 100 characters end in "…"."""
-    return write_reports(sources, parse_layout("column", unit))
-
-
-def write_csv(sources: Sources, unit: str) -> bytes:
-    """Header and rows of each report; a blank line ends each report."""
-    return write_reports(sources, parse_layout("csv", unit))
-
-
-def write_json(sources: Sources, unit: str) -> bytes:
-    """One report: an array of objects. Several: an object of such arrays by name.
-
-    Several captures: an object of these by capture.
-    """
-    return write_reports(sources, parse_layout("json", unit))
 
 
 def _json(sources: Sources, layout: Layout) -> bytes:

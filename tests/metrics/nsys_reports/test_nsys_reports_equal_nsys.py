@@ -28,7 +28,7 @@ from ccltui.metrics.nsys_reports import (
 from ccltui.metrics.nsys_reports.row_filter import EVERYTHING, filter_of_range
 from ccltui.parsers.nsys.report_reader import read_report_tables
 from ccltui.parsers.nsys.report_tables import Part, ReportTables
-from ccltui.report.nsys_text.nsys_writers import write_csv
+from ccltui.report.nsys_text.nsys_writers import parse_layout, write_reports
 
 HERE = Path(__file__).parent
 MADE: dict[str, Any] = json.loads((HERE / "nsys_2023_4_made.json").read_text())
@@ -68,7 +68,8 @@ def lines_of(path: Path, label: str, chosen: str = "") -> list[str]:
     report = report_of(path, label, chosen)
     if report.absent:
         return [f"SKIPPED: {report.absent}"]
-    return write_csv([("", [report])], "ns").decode().strip("\n").split("\n")
+    text = write_reports([("", [report])], parse_layout("csv")).decode()
+    return text.strip("\n").split("\n")
 
 
 def digest(lines: list[str]) -> str:
