@@ -56,7 +56,10 @@ PASSES = Extension(
     "ccltui.metrics.arrays._passes", ["ccltui/metrics/arrays/_passes.pyx"], **_OPTIONS
 )
 NEAR_ENDS = Extension(
-    "ccltui.metrics.arrays._near_ends", ["ccltui/metrics/arrays/_near_ends.pyx"], **_OPTIONS
+    "ccltui.metrics.arrays._near_ends",
+    ["ccltui/metrics/arrays/_near_ends.pyx"],
+    depends=[*map(str, Path("ccltui/metrics/arrays").glob("*.pxi"))],
+    **_OPTIONS,
 )
 CUT_FILES = Extension(
     "ccltui.parsers.store._cut_files", ["ccltui/parsers/store/_cut_files.pyx"], **_OPTIONS

@@ -82,6 +82,50 @@ def test_groups_are_those_of_the_slow_definition(monkeypatch: pytest.MonkeyPatch
     assert groups > 40  # jobs in which nothing is found compare nothing
 
 
+def many_streams(seed: int) -> Drawn:
+    """Calls of two communicators of 24 ranks on three hosts; files lack some, and some end far.
+
+    The calls of one communicator are close together in some jobs and few and far between in
+    others: then all that ends between two of them is much.
+    """
+    rng = np.random.default_rng(seed)
+    often, seldom = int(rng.integers(40, 400)), int(rng.choice([6, 30]))
+    inputs, streams = [], {}
+    ends = np.cumsum(rng.uniform(150, 900, often))
+    rare = np.sort(rng.choice(ends, seldom, replace=False)) + 70
+    for rank in range(24):
+        own = np.concatenate([ends, rare]) + rng.exponential(rng.choice([1, 9, 60]), often + seldom)
+        own += np.where(rng.random(len(own)) < 0.03, 95, 0)
+        kept = np.flatnonzero(rng.random(len(own)) > rng.choice([0, 0.02, 0.12]))
+        kept = kept[np.argsort(own[kept])]
+        calls = [
+            Call(end - float(rng.uniform(10, 60)), end, group=-1) for end in own[kept].tolist()
+        ]
+        host = rank // 8
+        inputs.append(member(rank, calls, shift_us=2_000.0 * host, host=f"node{host}"))
+        streams[str(rank)] = np.where(kept < often, 20, 28)
+    return inputs, streams
+
+
+@pytest.mark.skipif(not has_near_ends(), reason="the compiled module is not built")
+def test_distances_of_streams_are_those_of_the_slow_definition(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    finite = 0
+    for seed in range(12):
+        inputs, streams = many_streams(seed)
+        queues = queues_of(inputs, streams)
+        clocks = stream_clocks(inputs, queues)
+        found = implied_groups._distances(queues, clocks)
+        with monkeypatch.context() as patch:
+            patch.setattr(implied_groups, "has_near_ends", lambda: False)
+            slow = implied_groups._distances(queues, clocks)
+        assert np.array_equal(found, slow), f"seed {seed}"
+        finite += int(np.isfinite(found).sum())
+
+    assert finite > 1000
+
+
 def test_votes_of_long_queues_are_those_of_every_pair_of_calls() -> None:
     """Bins are wider than a window here, and few of them are looked at."""
     compiled = pytest.importorskip("ccltui.metrics.arrays._near_ends")

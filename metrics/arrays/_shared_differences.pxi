@@ -1,0 +1,327 @@
+# Included by _near_ends.pyx: differences of ends that many pairs of calls share.
+
+cdef struct Cell:
+    int64_t apart
+    int64_t longer
+
+
+cdef int _sort_cells(Cell* cells, Py_ssize_t count) except -1 nogil:
+    """Sort stably by ``apart``."""
+    cdef Cell* spare = <Cell*> malloc(count * sizeof(Cell))
+    cdef Cell* source = cells
+    cdef Cell* target = spare
+    cdef Cell* kept
+    cdef Py_ssize_t width = 1, low, middle, high, i, j, k
+    if spare == NULL:
+        with gil:
+            raise MemoryError
+    while width < count:
+        low = 0
+        while low < count:
+            middle = min(low + width, count)
+            high = min(low + 2 * width, count)
+            i, j = low, middle
+            for k in range(low, high):
+                if i < middle and (j >= high or source[i].apart <= source[j].apart):
+                    target[k] = source[i]
+                    i += 1
+                else:
+                    target[k] = source[j]
+                    j += 1
+            low += 2 * width
+        kept = source
+        source = target
+        target = kept
+        width *= 2
+    if source != cells:
+        for k in range(count):
+            cells[k] = source[k]
+    free(spare)
+    return 0
+
+
+cdef inline double _above_log(double value) noexcept nogil:
+    """The logarithm of a number of 1 or more, at most 0.06 too large: from its bits."""
+    cdef uint64_t bits
+    memcpy(&bits, &value, sizeof(double))
+    return (<double> bits / 4503599627370496.0 - 1023.0 + 0.0861) * 0.6931471805599454
+
+
+cdef class _Pair:
+    """Calls of two queues, ascending in time, of which like ones are compared."""
+
+    cdef const int64_t* what
+    cdef const int64_t* end
+    cdef const int64_t* dur
+    cdef Py_ssize_t count
+    cdef const int64_t* other_what
+    cdef const int64_t* other_end
+    cdef const int64_t* other_dur
+    cdef Py_ssize_t others
+
+    cdef inline int64_t longer(self, Py_ssize_t i, Py_ssize_t j) noexcept nogil:
+        cdef int64_t longer = self.dur[i] - self.other_dur[j]
+        return longer if longer >= 0 else -longer
+
+
+cdef enum:
+    MOST_BINS = 1 << 15
+    IN_BLOCK = 128  # bins of which the largest bound is kept, so that few are looked at
+    MOST_FOUND = 16
+
+
+cdef struct Best:
+    double votes
+    double median
+    int64_t apart
+
+
+cdef class _Bins:
+    """Differences of ends of like calls by bin, and an upper bound of the votes of each bin.
+
+    ``bound`` is that of windows that begin in a bin: the votes of the bin and the next, until the
+    bin is looked at. Then it is the most votes of a window, which ``best`` describes.
+    """
+
+    cdef int64_t low, bin_ns
+    cdef int shift
+    cdef Py_ssize_t bins, cells
+    cdef double fine_ns, least
+    cdef Py_ssize_t fewest
+    cdef double* bound
+    cdef double* most_of_block
+    cdef Py_ssize_t* first
+    cdef uint8_t* known
+    cdef Best* best
+    cdef Cell* cell
+    cdef int64_t[MOST_FOUND] taken
+    cdef Py_ssize_t num_taken
+
+    def __cinit__(self):
+        self.bound = self.most_of_block = NULL
+        self.first = NULL
+        self.known = NULL
+        self.best = NULL
+        self.cell = NULL
+        self.num_taken = 0
+
+    def __dealloc__(self):
+        free(self.bound)
+        free(self.most_of_block)
+        free(self.first)
+        free(self.known)
+        free(self.best)
+        free(self.cell)
+
+    cdef inline uint64_t bin_of(self, int64_t end, int64_t other_end) noexcept nogil:
+        """The bin of a difference; wraps where int64 cannot hold it, and may be no bin at all."""
+        cdef uint64_t apart = <uint64_t> end - <uint64_t> other_end
+        return (apart - <uint64_t> self.low) >> self.shift
+
+    cdef int fill(self, _Pair pair) except -1:
+        """Put all like pairs of calls into bins."""
+        cdef Py_ssize_t i, j, count = pair.count, others = pair.others
+        cdef uint64_t place
+        cdef uint64_t mine = <uint64_t> pair.end[count - 1] - <uint64_t> pair.end[0]
+        cdef uint64_t span = mine + (
+            <uint64_t> pair.other_end[others - 1] - <uint64_t> pair.other_end[0]
+        )
+        if span < mine:  # no two clocks count over more than all of int64
+            return 0
+        self.low = <int64_t> (<uint64_t> pair.end[0] - <uint64_t> pair.other_end[others - 1])
+        self.shift = 0
+        while (<int64_t> 1 << self.shift) < self.bin_ns or (span >> self.shift) >= MOST_BINS:
+            self.shift += 1
+        self.bins = <Py_ssize_t> (span >> self.shift) + 1
+        self.bound = <double*> calloc(self.bins + 2, sizeof(double))
+        self.first = <Py_ssize_t*> calloc(self.bins + 3, sizeof(Py_ssize_t))
+        self.known = <uint8_t*> calloc(self.bins + 1, 1)
+        self.best = <Best*> malloc((self.bins + 1) * sizeof(Best))
+        self.most_of_block = <double*> calloc(self.bins // IN_BLOCK + 1, sizeof(double))
+        if (
+            self.bound == NULL or self.first == NULL or self.known == NULL or self.best == NULL
+            or self.most_of_block == NULL
+        ):
+            raise MemoryError
+        with nogil:
+            for i in range(count):
+                for j in range(others):
+                    place = self.bin_of(pair.end[i], pair.other_end[j])
+                    if pair.what[i] == pair.other_what[j] and place < <uint64_t> self.bins:
+                        self.bound[place] += (
+                            _above_log(1.0 + pair.longer(i, j) / self.fine_ns) + self.least
+                        )
+                        self.first[place + 2] += 1
+            for i in range(2, self.bins + 3):
+                self.first[i] += self.first[i - 1]
+            self.cells = self.first[self.bins + 2]
+        if self.cells < self.fewest:
+            return 0
+        self.cell = <Cell*> malloc(self.cells * sizeof(Cell))
+        if self.cell == NULL:
+            raise MemoryError
+        with nogil:
+            for i in range(count):
+                for j in range(others):
+                    place = self.bin_of(pair.end[i], pair.other_end[j])
+                    if pair.what[i] == pair.other_what[j] and place < <uint64_t> self.bins:
+                        self.cell[self.first[place + 1]].apart = pair.end[i] - pair.other_end[j]
+                        self.cell[self.first[place + 1]].longer = pair.longer(i, j)
+                        self.first[place + 1] += 1
+            for i in range(self.bins):
+                self.bound[i] += self.bound[i + 1]
+                if self.first[i + 2 if i + 2 <= self.bins else self.bins] - self.first[i] < self.fewest:
+                    self.bound[i] = 0
+            for i in range(self.bins // IN_BLOCK + 1):
+                self.renew(i)
+        return 0
+
+    cdef void renew(self, Py_ssize_t block) noexcept nogil:
+        """Find the largest bound of a block of bins."""
+        cdef Py_ssize_t i
+        self.most_of_block[block] = 0
+        for i in range(block * IN_BLOCK, min((block + 1) * IN_BLOCK, self.bins)):
+            if self.bound[i] > self.most_of_block[block]:
+                self.most_of_block[block] = self.bound[i]
+
+    cdef Py_ssize_t largest(self) noexcept nogil:
+        """Return the first bin of the largest bound, -1 where all are 0."""
+        cdef Py_ssize_t i, block = -1
+        cdef double most = 0
+        for i in range(self.bins // IN_BLOCK + 1):
+            if self.most_of_block[i] > most:
+                most = self.most_of_block[i]
+                block = i
+        if block < 0:
+            return -1
+        i = block * IN_BLOCK
+        while self.bound[i] < most:
+            i += 1
+        return i
+
+    cdef bint is_taken(self, int64_t apart) noexcept nogil:
+        """Whether a difference is near one that was found before."""
+        cdef Py_ssize_t i
+        for i in range(self.num_taken):
+            if -2 * self.bin_ns <= apart - self.taken[i] < 3 * self.bin_ns:
+                return True
+        return False
+
+    cdef int look_at(self, Py_ssize_t place) except -1:
+        """Find the window with the most votes among those that begin in a bin."""
+        cdef Py_ssize_t i, start = self.first[place], begin, stop = 0, middle
+        cdef Py_ssize_t next_bins = place + 2 if place + 2 <= self.bins else self.bins
+        cdef Py_ssize_t held = self.first[next_bins] - start, own = self.first[place + 1] - start
+        cdef Cell* cell = &self.cell[start]
+        cdef double* prefix = <double*> malloc((held + 1) * sizeof(double))
+        cdef double votes
+        cdef Best* best = &self.best[place]
+        if prefix == NULL:
+            raise MemoryError
+        # bins are sorted one by one: of two neighbours either may be looked at first
+        if not self.known[place] & 2:
+            _sort_cells(cell, own)
+            self.known[place] |= 2
+        if own < held and not self.known[place + 1] & 2:
+            _sort_cells(cell + own, held - own)
+            self.known[place + 1] |= 2
+        with nogil:
+            prefix[0] = 0.0
+            for i in range(held):
+                prefix[i + 1] = prefix[i] + (log1p(cell[i].longer / self.fine_ns) + self.least)
+            best.votes, best.median, best.apart = 0.0, 0.0, 0
+            for begin in range(own):
+                while stop < held and cell[stop].apart <= cell[begin].apart + self.bin_ns:
+                    stop += 1
+                votes = prefix[stop] - prefix[begin]
+                if stop - begin < self.fewest or votes <= best.votes:
+                    continue
+                if self.is_taken(cell[begin].apart):
+                    continue
+                best.votes, best.apart = votes, cell[begin].apart
+                middle = begin + (stop - begin) // 2
+                best.median = <double> cell[middle].apart
+                if (stop - begin) % 2 == 0:
+                    best.median = (<double> cell[middle - 1].apart + best.median) / 2
+            self.known[place] |= 1
+            self.bound[place] = best.votes
+            self.renew(place // IN_BLOCK)
+        free(prefix)
+        return 0
+
+    cdef int take(self, int64_t apart) except -1:
+        """Leave out differences near one that is found."""
+        cdef int64_t place
+        self.taken[self.num_taken] = apart
+        self.num_taken += 1
+        place = max((apart - 2 * self.bin_ns - self.low) >> self.shift, 0)
+        while place < self.bins and place <= (apart + 3 * self.bin_ns - self.low) >> self.shift:
+            if self.known[place] & 1:
+                self.look_at(place)
+            place += 1
+        return 0
+
+
+def shared_differences(
+    const int64_t[::1] what, const int64_t[::1] end, const int64_t[::1] dur,
+    const int64_t[::1] other_what, const int64_t[::1] other_end, const int64_t[::1] other_dur,
+    const int64_t[:, ::1] parts,
+    int64_t bin_ns, double fine_ns, double least, Py_ssize_t fewest, Py_ssize_t most,
+):
+    """Return (votes, difference) of differences of ends that many pairs of like calls share.
+
+    Args:
+        what: of each call of the queues of a host, ascending in time in each queue.
+        end: likewise.
+        dur: likewise.
+        other_what: of each call of the queues of another host.
+        other_end: likewise.
+        other_dur: likewise.
+        parts: pairs of parts of two queues, [n, 4]: first call and number of calls of the one,
+            and of the other.
+        bin_ns: width of a window.
+        fine_ns: unit of the difference of durations.
+        least: votes of a pair without such a difference.
+        fewest: fewest pairs of a window that counts.
+        most: largest number of differences of two queues, up to 16.
+    """
+    cdef _Pair pair = _Pair()
+    cdef Py_ssize_t row
+    found = []
+    for row in range(len(parts)):
+        pair.what, pair.end, pair.dur = &what[parts[row, 0]], &end[parts[row, 0]], &dur[parts[row, 0]]
+        pair.count, pair.others = parts[row, 1], parts[row, 3]
+        pair.other_what = &other_what[parts[row, 2]]
+        pair.other_end = &other_end[parts[row, 2]]
+        pair.other_dur = &other_dur[parts[row, 2]]
+        found += _shared(pair, bin_ns, fine_ns, least, fewest, most)
+    return found
+
+
+cdef list _shared(
+    _Pair pair, int64_t bin_ns, double fine_ns, double least, Py_ssize_t fewest, Py_ssize_t most
+):
+    """As `shared_differences`, of two queues.
+
+    A window of ``bin_ns`` has no more votes than the two bins that it lies in, so that only bins
+    that may hold the most are looked at pair by pair.
+    """
+    cdef _Bins bins = _Bins()
+    cdef Py_ssize_t place
+    if not pair.count or not pair.others:
+        return []
+    bins.bin_ns, bins.fine_ns, bins.least, bins.fewest = bin_ns, fine_ns, least, fewest
+    bins.fill(pair)
+    if bins.cells < fewest:
+        return []
+    found = []
+    while len(found) < min(most, MOST_FOUND):
+        place = bins.largest()
+        if place < 0:
+            break
+        if not bins.known[place] & 1:
+            bins.look_at(place)
+            continue
+        found.append((bins.best[place].votes, bins.best[place].median))
+        bins.take(bins.best[place].apart)
+    return found
