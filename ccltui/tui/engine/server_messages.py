@@ -140,7 +140,7 @@ _FIELDS = tuple(name for name in Findings.__struct_fields__ if name != "results"
 
 def without_compute(metric: Metric) -> Metric:
     """Return a metric with its names and texts only: the explorer does not compute it."""
-    return replace(metric, compute=_compute_unavailable)
+    return replace(metric, compute=_compute_unavailable, sums=())
 
 
 def _compute_unavailable(view: View) -> NoReturn:
