@@ -50,6 +50,9 @@ class StoredColumn(msgspec.Struct, frozen=True, array_like=True):
     first: int = 0
 
 
+_decode_places: Final = msgspec.json.Decoder(tuple[StoredColumn, ...], strict=True).decode
+
+
 class OpenFile:
     """A file that is kept open because it has no name, or will lose it."""
 
@@ -71,7 +74,8 @@ class ColumnFile(msgspec.Struct, frozen=True):
 
     Attributes:
         path: Name of the file.
-        columns: Position of each column.
+        encoded: `columns` as JSON: as objects those of a rank take 18 KB, and thousands of ranks
+            are held by processes that look at few of them.
         total_bytes: Size of all columns with their padding.
         kept: The open file, where it cannot be opened by name any more.
         begin: First byte of this rank in a file of several, None where the file holds one rank.
@@ -80,11 +84,19 @@ class ColumnFile(msgspec.Struct, frozen=True):
     """
 
     path: Path
-    columns: tuple[StoredColumn, ...]
+    encoded: bytes
     total_bytes: int
     kept: OpenFile | None = None
     begin: int | None = None
     read_again: Callable[[], Any] | None = None
+
+    @property
+    def columns(self) -> tuple[StoredColumn, ...]:
+        """Position of each column, decoded at each call.
+
+        Raises ValueError where they are not encoded.
+        """
+        return _decode_places(self.encoded)
 
 
 MISSING = -1

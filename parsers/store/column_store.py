@@ -222,7 +222,7 @@ _UNREADABLE = (ValueError, KeyError, TypeError, OverflowError, MemoryError, Recu
 class _Manifest(msgspec.Struct, frozen=True):
     version: int
     key: str  # name of the entry: a manifest of another one fits its own columns only
-    columns: tuple[StoredColumn, ...]
+    columns: msgspec.Raw  # places of the columns, as of `ColumnFile`
     total_bytes: int
     source: SourceFile
     rank: int | None
@@ -494,7 +494,7 @@ def _write(folder: Path, key: str, trace: RankTrace) -> None:
     manifest = _Manifest(
         version=STORE_VERSION,
         key=key,
-        columns=tuple(columns),
+        columns=msgspec.Raw(_encoded(columns)),
         total_bytes=total_bytes,
         **{**facts, "counts": dict(trace.counts)},
     )
@@ -578,7 +578,7 @@ def _mapped(
     manifest = msgspec.json.decode(text, type=_Manifest, strict=True)
     if (manifest.version, manifest.key) != (STORE_VERSION, path.parent.name):
         raise ValueError(path)
-    place = ColumnFile(path, manifest.columns, manifest.total_bytes, read_again=read_again)
+    place = ColumnFile(path, bytes(manifest.columns), manifest.total_bytes, read_again=read_again)
     columns = map_columns(place, descriptor)
     facts = {name: getattr(manifest, name) for name in _FACTS}
     facts["process_groups"] = tuple(_process_group(bytes(raw)) for raw in manifest.process_groups)

@@ -272,24 +272,47 @@ class MappedColumns:
         """Take the place of each column. Raises ValueError and KeyError where one does not fit."""
         self.place = place
         self.data = data
-        self._columns = {column.name: column for column in place.columns}
+        self._columns: dict[str, StoredColumn] | None = {one.name: one for one in place.columns}
         self._intact: set[str] = set()
         self._lock = threading.Lock()
         self._fresh: RankTrace | None = None  # the trace, once it was read again
-        for column in place.columns:
+        self._tables: dict[str, tuple[int, int]] = {}
+        for column in self._columns.values():
             _require_fit(column, len(data))
+            table = sys.intern(column.name.partition("/")[0])
+            if table not in self._tables or column.name.endswith("/start_ns"):
+                self._tables[table] = column.length, column.first
 
     def __contains__(self, name: str) -> bool:
-        return name in self._columns
+        return name in self.columns
 
     def __getitem__(self, name: str) -> StoredColumn:
         """Place of a column. Raises KeyError."""
-        return self._columns[name]
+        return self.columns[name]
+
+    @property
+    def columns(self) -> dict[str, StoredColumn]:
+        """Place of each column by name; stays decoded from its first use on."""
+        if self._columns is None:
+            self._columns = {one.name: one for one in self.place.columns}
+        return self._columns
+
+    def keep_encoded(self) -> None:
+        """Forget the places of columns until one is used."""
+        self._columns = None
 
     @property
     def groups(self) -> list[str]:
         """What is before the slash in the names of columns, in order of the file."""
-        return list(dict.fromkeys(name.partition("/")[0] for name in self._columns))
+        return list(self._tables)
+
+    def length(self, group: str) -> int:
+        """Number of rows of the columns of a group. Raises KeyError."""
+        return self._tables[group][0]
+
+    def first_ns(self, group: str) -> int:
+        """First start of a group; nothing is read. Raises KeyError."""
+        return self._tables[group][1]
 
     def array(self, name: str) -> npt.NDArray[Any]:
         """Values of a column, as they were written or as the trace holds them.
@@ -297,7 +320,7 @@ class MappedColumns:
         Raises:
             TraceError: The column is damaged, and the trace cannot be read again.
         """
-        column = self._columns[name]
+        column = self.columns[name]
         if name not in self._intact:
             if self._fresh is not None or not is_intact(column, self.data):
                 return self._from_trace(column)
@@ -334,7 +357,7 @@ class StoredEvents(Events):
         _set(self, "_added_ns", added_ns)
 
     def __len__(self) -> int:
-        return self._mapped[f"{self._group}/start_ns"].length
+        return self._mapped.length(self._group)
 
     def __getattr__(self, name: str) -> Any:
         """A column that is not used yet."""
@@ -354,7 +377,7 @@ class StoredEvents(Events):
     @property
     def first_ns(self) -> int:
         """Start of the first event; there is one. No column is read."""
-        return self._mapped[f"{self._group}/start_ns"].first + self._added_ns
+        return self._mapped.first_ns(self._group) + self._added_ns
 
     def later(self, by_ns: int) -> Events:
         """The same events, every start ``by_ns`` later; no column is read."""
@@ -405,7 +428,7 @@ class _StoredTable:
         _set(self, "_mapped", mapped)
 
     def __len__(self) -> int:
-        return self._mapped[f"{self._name}/{self.COLUMNS[0][0]}"].length
+        return self._mapped.length(self._name)
 
     def __getattr__(self, name: str) -> Any:
         """A column that is not used yet."""
@@ -497,6 +520,7 @@ def map_columns(place: ColumnFile, descriptor: int | None = None) -> StoredColum
     mapped = MappedColumns(place, map_bytes(place, descriptor))
     groups = [name for name in mapped.groups if name not in ("strings", "collectives", "samples")]
     _require_columns(mapped, groups)
+    mapped.keep_encoded()
     return StoredColumns(
         strings=StoredStrings(mapped),
         events={_group(name): StoredEvents(mapped, _group(name)) for name in groups},

@@ -33,7 +33,7 @@ Facts = TypeVar("Facts", bound=msgspec.Struct)
 class _Manifest(msgspec.Struct, frozen=True):
     table_version: int
     key: str
-    columns: tuple[StoredColumn, ...]
+    columns: msgspec.Raw  # places of the columns, as of `ColumnFile`
     total_bytes: int
     facts: msgspec.Raw
 
@@ -101,7 +101,7 @@ def new_table(store: Store, key: str) -> Iterator[TableWriter]:
         manifest = _Manifest(
             TABLE_VERSION,
             key,
-            tuple(writer.columns),
+            msgspec.Raw(msgspec.json.encode(writer.columns)),
             total_bytes,
             msgspec.Raw(msgspec.json.encode(writer.facts)),
         )
@@ -115,7 +115,7 @@ def open_table(store: Store, key: str, facts: type[Facts]) -> tuple[StoredTable,
         if (manifest.table_version, manifest.key) != (TABLE_VERSION, key):
             raise ValueError(key)
         path = store.directory / key / COLUMNS_NAME
-        place = ColumnFile(path, manifest.columns, manifest.total_bytes)
+        place = ColumnFile(path, bytes(manifest.columns), manifest.total_bytes)
         found = msgspec.json.decode(manifest.facts, type=facts, strict=True)
         return StoredTable(place, map_bytes(place, descriptor)), found
 
