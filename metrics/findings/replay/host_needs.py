@@ -152,11 +152,12 @@ class HostIdle(Struct, frozen=True, dict=True):
         device works longer takes the place of idle time, until it waits for another stage. Ranks
         of its own that it waits for in collectives are as much longer.
         """
-        own, operations, table = self.recorded, self.job.operations, self.job.table
-        of_group = np.append(np.append(table.group, -1)[table.instance] >= 0, False)
-        waits = (operations.kind == WAIT) & ~of_group[operations.call]
+        own, operations = self.recorded, self.job.operations
+        waits = (operations.kind == WAIT) & ~self._inside_stage[operations.call]
         run = np.cumsum(waits) + self.line  # neither goes back
-        added = np.maximum(longer_ns, 0.0)
+        # A line that has less to do in all is behind its launches at the end.
+        longer = np.bincount(self.line, longer_ns, self.job.table.num_lines) > 0
+        added = np.where(longer[self.line], np.maximum(longer_ns, 0.0), 0.0)
         net = np.cumsum(added - own.host_ns)
         # Work that is ahead of its launches is never negative: a running maximum gives it.
         least = added - net
@@ -165,6 +166,18 @@ class HostIdle(Struct, frozen=True, dict=True):
         before = np.append(0.0, ahead[:-1])
         before[np.diff(run, prepend=-1) > 0] = 0.0
         return own._replace(host_ns=np.maximum(own.host_ns - before, 0.0))
+
+    @cached_property
+    def _inside_stage(self) -> Bool:
+        """Calls whose members are all of one place."""
+        table = self.job.table
+        linked = np.flatnonzero(table.instance >= 0)
+        instance, place = table.instance[linked], self.place[table.rank[table.line[linked]]]
+        least, most = np.full((2, len(table.transfer_ns) + 1), place.max(initial=0))
+        most[:] = -1  # the last instance is that of calls without any
+        np.minimum.at(least, instance, place)
+        np.maximum.at(most, instance, place)
+        return np.asarray((least == most)[table.instance])
 
     @cached_property
     def beyond_ns(self) -> F64:

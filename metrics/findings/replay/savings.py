@@ -108,8 +108,15 @@ class Savings(Struct, frozen=True, dict=True):
         return max(float((self.ladder.delayed - ends).mean()), 0.0)
 
     def of(self, lines: Bool) -> float:
-        """Return what is saved with the lines in a mask at the typical times."""
-        return self.saved(self.like_others(lines))
+        """Return what is saved with the lines in a mask at the typical times.
+
+        A step takes no less than the shortest one without any of them: where hosts hold up devices
+        that are not slow, they do so again.
+        """
+        ends, table = self.like_others(lines), self.ladder.job.table
+        mended = np.bincount(table.step, lines, self.ladder.job.num_steps) > 0
+        least = self.ladder.delayed[~mended].min(initial=np.inf)
+        return self.saved(np.maximum(ends, np.where(mended & np.isfinite(least), least, 0.0)))
 
     def as_usual(self, lines: Bool) -> float:
         """Return what is saved with passes of the lines in a mask as they are in other steps.
@@ -268,6 +275,9 @@ class Savings(Struct, frozen=True, dict=True):
                 excess[here] = own[here] * (1 - middle / max(usual[here][0], 1))
         shared = targets.shared_out(excess, mine)
         saved = self._with_units(np.maximum(own - excess + shared, 0.0), launched=True)
+        unequal = self.ladder.unequal_passes()
+        if unequal is not None:  # parts of passes are taken for others, which sharing out moves
+            return saved, Bounds(0.0, max(saved, self._most_of_stage(stage)), unequal)
         less = own[mine & (excess < -LESS * own)].sum()
         if less <= MAX_LESS * own[mine].sum():
             return saved, None

@@ -224,7 +224,25 @@ class JobLines(Struct, frozen=True, dict=True):
         """Begin of each line after the begin of its step, as recorded: 0 without common clock."""
         if not self.has_clock:
             return np.zeros(self.table.num_lines)
-        return (self.origin_ns - self._step_origin[self.table.step]).astype(np.float64)
+        begin = (self.origin_ns - self._step_origin[self.table.step]).astype(np.float64)
+        return np.where(self._opens_with_others, 0.0, begin)
+
+    @cached_property
+    def _opens_with_others(self) -> Bool:
+        """Lines of first steps that begin with a call which all its members began together.
+
+        Where the waits of a call are in no kernel, its other members tell when such a line begins.
+        """
+        table, count = self.table, len(self.table.transfer_ns)
+        linked = np.flatnonzero(table.instance >= 0)
+        instance, line = table.instance[linked], table.line[linked]
+        longest = np.zeros(count, np.int64)
+        np.maximum.at(longest, instance, table.dur_ns[linked])
+        together = longest - table.transfer_ns <= MIN_TOLERANCE_NS
+        opens = table.start_ns[linked] <= self.operations.begun_ns[line]
+        found = np.zeros(table.num_lines, np.bool_)
+        found[line[opens & together[instance]]] = True
+        return found & ~self._follows[table.step]
 
     @cached_property
     def _step_origin(self) -> I64:
@@ -234,8 +252,13 @@ class JobLines(Struct, frozen=True, dict=True):
         np.maximum.at(ends, step, self.end_ns)
         begins = np.full(count, np.iinfo(np.int64).max)
         np.minimum.at(begins, step, self.origin_ns)
-        following = np.diff(self.table.step_ids, prepend=self.table.step_ids[0] - 2) == 1
-        return np.where(following, np.concatenate(([0], ends[:-1])), begins)
+        return np.where(self._follows, np.concatenate(([0], ends[:-1])), begins)
+
+    @property
+    def _follows(self) -> Bool:
+        """Steps behind one that is here too."""
+        steps = self.table.step_ids
+        return np.asarray(np.diff(steps, prepend=steps[0] - 2) == 1)
 
     @cached_property
     def together(self) -> list[I64]:
@@ -276,7 +299,7 @@ class JobLines(Struct, frozen=True, dict=True):
         step = self.table.step
         length = (self.end_ns - self.origin_ns).astype(np.float64)
         if not self.has_clock:
-            first = np.diff(self.table.step_ids, prepend=self.table.step_ids[0] - 2) != 1
+            first = ~self._follows
             found = np.zeros(self.num_steps)
             for ranks in self.together:
                 mine = np.isin(self.table.rank, ranks)

@@ -40,6 +40,9 @@ PROMPT_NS: Final = 50_000
 """A call that begins this soon after its launch waited for its host."""
 _MOST: Final = np.iinfo(np.int64).max
 
+RESUMED_NS: Final = 200_000
+"""A host that waited for a call launches its next kernel this soon after the end of the call. In
+the pause of a host that does something else calls end at any time."""
 TOGETHER_SHARE: Final = 0.125
 """Share of the difference of their delays by which members of a call without launch records may
 differ in duration, and still have begun together: hosts that are late each by its own time do not
@@ -615,6 +618,7 @@ def _waits_of_lines(
     waited = np.minimum(covered, length - np.append(table.transfer_ns, 0)[instance])
     gap = start - before
     shows = (instance >= 0) & (gap >= LONG_GAP_NS) & (2 * waited >= gap) & (at > 0)
+    shows &= start - (begun + length) <= RESUMED_NS
     wide = int(at_wait.max(initial=0)) + 1
     key, number = np.unique((nth * wide + at)[shows], return_inverse=True)
     shown = np.zeros((len(lines), len(key)), np.bool_)

@@ -416,3 +416,44 @@ def test_ranks_that_wait_for_a_slow_one_in_no_kernel_have_no_late_host(
     assert details["culprit"]["ranks"] == [str(rank) for rank in truth.faults[0].ranks]
     share = details["saves_ms"] / details["ladder_ms"][-1]
     assert share == pytest.approx(truth.cost_share, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        781340,  # one host pauses in two steps
+        781363,  # in all steps, and in the first one all later stages begin with what it sends
+    ],
+)
+def test_what_a_pause_of_one_host_costs_in_an_interleaved_pipeline(
+    seed: int, tmp_path: Path
+) -> None:
+    # Transfers end during the pause, and the host does not wait for them.
+    truth, view = opened(random_spec(seed, varied=True), tmp_path)
+    result = verdict_on(view)
+
+    assert result.details["culprit"]["ranks"] == ["0"]
+    lasting = sum(truth.faults[0].step_costs_ms) / truth.steps
+    assert result.details["saves_ms"] == pytest.approx(lasting, rel=0.02)
+
+
+@pytest.mark.parametrize("seed", [781069, 781177, 790270])
+def test_passes_that_are_not_told_apart_bound_what_sharing_work_out_saves(
+    seed: int, tmp_path: Path
+) -> None:
+    truth, view = opened(random_spec(seed, varied=True), tmp_path)
+    details = verdict_on(view).details
+
+    assert details["verdict"] == "heavy_stage"
+    least, most = (one / details["ladder_ms"][-1] for one in details["saves_bounds_ms"])
+    assert least <= truth.faults[0].shared_ms / truth.step_ms <= most
+
+
+def test_a_step_without_its_slow_rank_is_no_shorter_than_the_others(tmp_path: Path) -> None:
+    # Hosts hold up all devices in the other steps; in the slow ones the waits for the rank hide it.
+    truth, view = opened(random_spec(781906, varied=True), tmp_path)
+    details = verdict_on(view).details
+
+    assert details["verdict"] == "occasional_worker"
+    whole = details["saves_ms"] * details["num_steps"]
+    assert whole == pytest.approx(truth.cost_ms * truth.steps, rel=0.1)
