@@ -13,11 +13,21 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from msgspec import convert
+
 from ccltui import arguments as args
 from ccltui import exit_codes
 from ccltui.commands.loading import LoadOptions, discover_job
-from ccltui.index.index_engine import BytesRead, Engine, EngineEvent, EngineOptions, Work
-from ccltui.index.index_state import FileRecord
+from ccltui.index.index_engine import (
+    BytesRead,
+    Computing,
+    Engine,
+    EngineEvent,
+    EngineOptions,
+    Message,
+    Work,
+)
+from ccltui.index.index_state import FileRecord, OpenOptions
 from ccltui.parsers.errors import GrammarError, TraceError
 from ccltui.parsers.ingest.load import Failed, Loaded, Progress, Reading
 from ccltui.parsers.system.machine_limits import workers_for
@@ -25,7 +35,6 @@ from ccltui.process import stoppable
 from ccltui.report.output import print_message, write_report
 
 if TYPE_CHECKING:
-    from ccltui.index.index_engine import Engine
     from ccltui.index.index_run import IndexRun
     from ccltui.parsers.job import Job
 
@@ -261,18 +270,12 @@ def _require_traces(job: Job, path: str) -> None:
     raise TraceError(f"no trace that can be opened; found {what}", path=path)
 
 
-def _open_options(loading: LoadOptions) -> dict[str, str | int | None]:
-    return {
-        "rank_map": loading.rank_map,
-        "iteration": loading.iteration,
-        "capture": loading.capture,
-        "profile_mode": loading.profile_mode,
-    }
+def _open_options(loading: LoadOptions) -> OpenOptions:
+    return convert(loading, OpenOptions, from_attributes=True)
 
 
 def _run(run_: IndexRun, engine: Engine, stopped: Callable[[], bool]) -> None:
     """Run an engine over what is missing, with progress on a terminal."""
-    from ccltui.index.index_engine import BytesRead, Computing, Message  # noqa: PLC0415  (numpy)
     from ccltui.report.progress import ComputingLine, ProgressLine, Silent  # noqa: PLC0415
 
     print_message(run_.what_is_there())

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec import structs
+
 from ccltui.index.index_engine import EngineError, EngineEvent, EngineOptions, Message, Work
 from ccltui.index.index_file import index_planned, killed
 from ccltui.index.index_state import FileRecord, IndexState
@@ -73,13 +75,8 @@ class DaskEngine:
                 "the engine dask needs the package distributed: pip install 'ccltui[dask]'"
             ) from error
         # Deaths of workers are reported by task; the log would tear the line of progress.
-        for name in (
-            "distributed",
-            "distributed.nanny",
-            "distributed.scheduler",
-            "distributed.core",
-        ):
-            logging.getLogger(name).setLevel(logging.CRITICAL)
+        for part in ("", ".nanny", ".scheduler", ".core"):
+            logging.getLogger(f"distributed{part}").setLevel(logging.CRITICAL)
         with contextlib.ExitStack() as opened:
             if self._address is not None:
                 target: Any = self._address
@@ -167,10 +164,8 @@ def _record_of(future: Future, work: Work, number: int) -> FileRecord:
     error = future.exception() if future.status == "error" else None
     lost = killed(planned)
     if error is not None and type(error).__name__ != "KilledWorker":
-        import msgspec  # noqa: PLC0415  (needed here alone)
-
         why = str(error) if isinstance(error, OSError) else internal_error(error)
-        lost = msgspec.structs.replace(lost, error=f"{planned.path}: {why}", attempts=1)
+        lost = structs.replace(lost, error=f"{planned.path}: {why}", attempts=1)
     work.state.write_record(lost)
     return lost
 

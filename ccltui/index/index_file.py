@@ -8,6 +8,8 @@ import threading
 from pathlib import Path
 from typing import Final
 
+from msgspec import structs
+
 from ccltui.index.index_state import FileRecord, IndexState, PlannedFile
 from ccltui.parsers.ingest.rank_worker import read_one
 from ccltui.parsers.store.column_store import DamagedEntryError, Store
@@ -55,7 +57,7 @@ def index_file(
         record = killed(planned)
         state.write_record(record)
         return record
-    cpu = _cpu_s()
+    cpu = cpu_seconds()
     outcome = read_one(
         os.fsdecode(planned.real_path), planned.path, planned.kind, (store,), planned.companion()
     )
@@ -68,7 +70,7 @@ def index_file(
         error=outcome.error,
         is_lost=outcome.is_lost,
         seconds=outcome.seconds,
-        cpu_s=_cpu_s() - cpu,
+        cpu_s=cpu_seconds() - cpu,
         host=socket.gethostname(),
         attempts=attempt,
         defect=outcome.defect,
@@ -95,19 +97,17 @@ def stored_ranks(store: Path, key: str) -> tuple[int | None, ...] | None:
 
 def _checked(record: FileRecord, store: Path, key: str) -> FileRecord:
     """Complete the record of a file that was read; its columns must be those of the plan."""
-    import msgspec  # noqa: PLC0415  (a struct of a frozen kind is replaced here alone)
-
     if key != record.key:
         error = f"{record.path}: the file changed while the job was indexed; run the command again"
-        return msgspec.structs.replace(record, error=error, is_lost=True)
+        return structs.replace(record, error=error, is_lost=True)
     ranks = stored_ranks(store, key)
     if ranks is None:
         error = f"{record.path}: its columns in {store} cannot be mapped"
-        return msgspec.structs.replace(record, error=error, is_lost=True)
-    return msgspec.structs.replace(record, ranks=ranks)
+        return structs.replace(record, error=error, is_lost=True)
+    return structs.replace(record, ranks=ranks)
 
 
-def _cpu_s() -> float:
+def cpu_seconds() -> float:
     """CPU seconds of this process and of those that it started, as nsys."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system

@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-import msgspec
 from msgspec import structs
 
 from ccltui.index.index_engine import Engine, EngineEvent, Work
 from ccltui.index.index_file import stored_ranks
-from ccltui.index.index_state import FileRecord, IndexState, Plan, PlannedFile
+from ccltui.index.index_state import FileRecord, IndexState, OpenOptions, Plan, PlannedFile
 from ccltui.index.reduce_job import reduce_job
 from ccltui.index.running_index import announced
 from ccltui.index.saved_results import code_digest
@@ -42,7 +41,7 @@ class IndexRun:
         job: Job,
         path: str,
         store: Path | None,
-        open_options: Mapping[str, str | int | None],
+        open_options: OpenOptions,
     ) -> None:
         directory = (default_cache_dir() if store is None else store).absolute()
         directory.mkdir(parents=True, exist_ok=True)
@@ -51,13 +50,7 @@ class IndexRun:
         self._damaged = tuple((one.path, one.error) for one in job.failures)
         by_path = {one.path: one for one in files}
         self._found: tuple[FoundFile, ...] = tuple(by_path[one.path] for one in planned)
-        self.plan = Plan(
-            os.fsencode(path),
-            bytes(directory),
-            tuple(planned),
-            (),
-            open_options=dict(open_options),
-        )
+        self.plan = Plan(os.fsencode(path), bytes(directory), tuple(planned), (), open_options)
         self.state = IndexState.of(directory, path, job.capture.name)
         self._store = directory
         self._records: dict[str, FileRecord] = {}
@@ -110,7 +103,7 @@ class IndexRun:
         done = None if job is None or not job.is_whole else (job.digest, job.sources)
         if not self._pending and done == (self.plan.digest, code_digest()):
             return
-        plan = msgspec.structs.replace(self.plan, tasks=tasks_of(self.plan.files, self._pending))
+        plan = structs.replace(self.plan, tasks=tasks_of(self.plan.files, self._pending))
         self.state.prepare(plan)
         for record in self._records.values():
             self.state.write_record(record)
@@ -160,12 +153,10 @@ class IndexRun:
             rows.append(
                 (_order(planned), (_rank(planned.rank), planned.path, attempts, host, reason))
             )
-        for found, error in self._unreadable:
-            rows.append(
-                (float("inf"), (_rank(found.rank), found.path, "", "", _reason(error, found.path)))
-            )
-        for path, error in self._damaged:
-            rows.append((float("inf"), ("", path, "", "", _reason(error, path))))
+        others = [(_rank(found.rank), found.path, error) for found, error in self._unreadable]
+        others += [("", path, error) for path, error in self._damaged]
+        for rank, path, error in others:
+            rows.append((float("inf"), (rank, path, "", "", _reason(error, path))))
         return [row for _, row in sorted(rows)]
 
     def summary(self) -> str:
@@ -252,8 +243,7 @@ def settled(
         for found in job.capture.files
         if before is not None and found.path in now and before.get(found.path) == now[found.path]
     )
-    capture = msgspec.structs.replace(job.capture, files=files)
-    return structs.replace(job, capture=capture), now
+    return structs.replace(job, capture=structs.replace(job.capture, files=files)), now
 
 
 def _reason(error: str, path: str) -> str:

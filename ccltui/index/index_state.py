@@ -15,7 +15,7 @@ import socket
 import time
 import uuid
 from pathlib import Path
-from typing import ClassVar, Final, TypeVar
+from typing import ClassVar, Final, Literal, TypeVar
 
 import msgspec
 
@@ -63,6 +63,15 @@ class PlannedFile(msgspec.Struct, frozen=True):
         return Companion(self.companion_path, os.fsdecode(self.companion_real_path))
 
 
+class OpenOptions(msgspec.Struct, frozen=True):
+    """Options by which the same job is opened elsewhere, as on the command line."""
+
+    rank_map: str | None = None
+    iteration: int | None = None
+    capture: str | None = None
+    profile_mode: Literal["auto", "torch", "nsys"] = "auto"
+
+
 class Plan(msgspec.Struct, frozen=True):
     """The files of one job, and lists of their indices: one for each task of an array."""
 
@@ -70,7 +79,7 @@ class Plan(msgspec.Struct, frozen=True):
     store: bytes
     files: tuple[PlannedFile, ...]
     tasks: tuple[tuple[int, ...], ...]
-    open_options: dict[str, str | int | None] = {}
+    open_options: OpenOptions = OpenOptions()
     version: int = PLAN_VERSION
 
     @property
@@ -112,32 +121,14 @@ class FileRecord(msgspec.Struct, frozen=True):
     defect: str = ""
 
 
-class RankClock(msgspec.Struct, frozen=True):
-    """Clock of one rank against the reference."""
-
-    label: str
-    host: str
-    offset_ns: int
-    drift_ppb: int | None
-    residual_p95_ns: int | None
-    known: bool
-
-
 class JobRecord(msgspec.Struct, frozen=True):
     """What is known of the whole job once all of its files are read."""
 
     digest: str  # of the plan
     ranks: int
-    world_size: int | None
-    events: int
     collectives: int  # matched, all members present
-    incomplete: int
-    mismatched: int
     groups: int
-    clocks: tuple[RankClock, ...]
-    failed: int
-    cpu_s: float
-    problem: str = ""  # why collectives and clocks are absent
+    problem: str = ""  # why collectives are absent
     sources: str = ""  # digest of the program that matched the ranks
     is_whole: bool = False  # whether every metric that is kept was computed
 

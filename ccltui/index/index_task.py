@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 import threading
@@ -14,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
-from ccltui.index.index_file import index_file
+from ccltui.index.index_file import cpu_seconds, index_file
 from ccltui.index.index_state import IndexState
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.ingest.rank_worker import stop_with
@@ -80,8 +79,7 @@ def main(arguments: Sequence[str]) -> int:
     except (OSError, TraceError) as error:
         print(f"ccltui: {error}", file=sys.stderr, flush=True)
         return 1
-    times = os.times()  # all of the process: with the start of Python, which records leave out
-    print(f"CPU-s {times.user + times.system + times.children_user + times.children_system:.2f}")
+    print(f"CPU-s {cpu_seconds():.2f}")  # with the start of Python, which records leave out
     return status
 
 

@@ -1,17 +1,15 @@
-"""The step after all files are read: match the collectives of all ranks and estimate clocks."""
+"""The step after all files are read: match the collectives of all ranks, and keep the metrics."""
 
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Final
 
-import msgspec
 from msgspec import structs
 
 from ccltui.index.index_engine import Computing
-from ccltui.index.index_state import FileRecord, IndexState, JobRecord, Plan, RankClock
+from ccltui.index.index_state import FileRecord, IndexState, JobRecord, Plan
 from ccltui.index.saved_results import SavedResults, code_digest
 from ccltui.metrics import registry
 from ccltui.metrics.view.job_view import View
@@ -21,7 +19,7 @@ from ccltui.parsers.job import Job, LoadSettings, load_job, start_job
 from ccltui.parsers.system.machine_limits import keep_all_freed, resident_memory, trim_heap
 
 if TYPE_CHECKING:
-    from ccltui.parsers.job import ProfileMode
+    pass
 
 _MOST_BYTES: Final = 1 << 30
 """Memory above which what can be computed again is freed after each metric."""
@@ -49,15 +47,14 @@ def reduce_job(state: IndexState, plan: Plan) -> Generator[Computing]:
     """
     records = [state.record(one.key) for one in plan.files]
     known = [record for record in records if record is not None]
-    before = os.times()
     job = _stored_job(plan, known)
     view = View(job, ViewOptions(profile_mode=job.profile_mode))
     if view.facts.is_large:
         keep_all_freed()
-    record = _reduced(view, plan, known, before.user + before.system)
+    record = _reduced(view, plan)
     state.write_job(record)
     saved = None
-    if not record.problem and len(known) == len(plan.files) and not record.failed:
+    if not record.problem and all(one is not None and one.error is None for one in records):
         saved = SavedResults.of(view, plan.store_path())
     with contextlib.suppress(OSError, MemoryError):
         if saved is not None:
@@ -81,76 +78,37 @@ def _save_results(saved: SavedResults, view: View) -> Generator[Computing]:
 
 def _stored_job(plan: Plan, records: Sequence[FileRecord]) -> Job:
     """Return the job of the ranks that are in the store."""
-    options = plan.open_options
-    mode: ProfileMode = "auto"
-    if options.get("profile_mode") in ("torch", "nsys"):
-        mode = "torch" if options["profile_mode"] == "torch" else "nsys"
-    rank_map = options.get("rank_map")
     from ccltui.parsers.discovery.discover import parse_rank_map  # noqa: PLC0415  (rarely needed)
 
+    options = plan.open_options
     job = start_job(
         plan.directory(),
-        rank_map=parse_rank_map(rank_map) if isinstance(rank_map, str) else None,
-        iteration=_number(options.get("iteration")),
-        capture=_text(options.get("capture")),
-        profile_mode=mode,
+        rank_map=None if options.rank_map is None else parse_rank_map(options.rank_map),
+        iteration=options.iteration,
+        capture=options.capture,
+        profile_mode=options.profile_mode,
         store=plan.store_path(),
     )
     stored = {record.path for record in records if record.error is None}
     files = tuple(found for found in job.capture.files if found.path in stored)
-    capture = msgspec.structs.replace(job.capture, files=files)
-    job = structs.replace(job, capture=capture)
+    job = structs.replace(job, capture=structs.replace(job.capture, files=files))
     return load_job(job, LoadSettings(plan.store_path(), 1, inline=True))
 
 
-def _reduced(view: View, plan: Plan, records: Sequence[FileRecord], cpu_before: float) -> JobRecord:
-    job = view.job
-    collectives = incomplete = mismatched = groups = 0
-    clocks: tuple[RankClock, ...] = ()
-    problem = ""
+def _reduced(view: View, plan: Plan) -> JobRecord:
+    collectives, groups, problem = 0, 0, ""
     try:
-        facts = view.facts
-        for match in facts.matches.groups:
+        for match in view.facts.matches.groups:
             groups += 1
             collectives += int(match.complete.sum())
-            incomplete += match.num_incomplete
-            mismatched += match.num_mismatched
-        hosts = {trace.label: trace.host for trace in job.ranks}
-        clocks = tuple(
-            RankClock(
-                label,
-                hosts[label],
-                clock.offset_ns,
-                clock.drift_ppb,
-                clock.residual_p95_ns,
-                clock.known,
-            )
-            for label, clock in facts.clocks.clocks.items()
-        )
     except Exception as error:
         # The columns are in the store whatever becomes of the matching.
         problem = internal_error(error)
-    after = os.times()
     return JobRecord(
         digest=plan.digest,
-        ranks=len(job.ranks),
-        world_size=job.world_size,
-        events=sum(len(events) for trace in job.ranks for events in trace.events.values()),
+        ranks=len(view.job.ranks),
         collectives=collectives,
-        incomplete=incomplete,
-        mismatched=mismatched,
         groups=groups,
-        clocks=clocks,
-        failed=sum(record.error is not None for record in records),
-        cpu_s=after.user + after.system - cpu_before,
         problem=problem,
         sources=code_digest(),
     )
-
-
-def _number(value: str | int | None) -> int | None:
-    return value if isinstance(value, int) else None
-
-
-def _text(value: str | int | None) -> str | None:
-    return value if isinstance(value, str) else None

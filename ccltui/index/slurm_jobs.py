@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.index.index_engine import EngineError
 from ccltui.index.index_state import IndexState, Plan, PlannedFile, Submission
@@ -112,7 +113,7 @@ def submit_round(
     """
     tasks = tasks_of(plan.files, missing, submission.per_task)
     name = f"tasks-{uuid.uuid4().hex[:8]}"
-    state.write_plan(_with_tasks(plan, tasks), name)
+    state.write_plan(replace(plan, tasks=tasks), name)
     after: tuple[str, ...] = ()
     told = "the reduction"
     if tasks:
@@ -171,12 +172,6 @@ def live_jobs(state: IndexState) -> LiveJobs | None:
 def cancel(state: IndexState) -> None:
     """Cancel every job of the run. Raises EngineError."""
     _run("scancel", f"--name={state.name}", f"--user={os.getuid()}")
-
-
-def _with_tasks(plan: Plan, tasks: tuple[tuple[int, ...], ...]) -> Plan:
-    import msgspec  # noqa: PLC0415  (needed here alone)
-
-    return msgspec.structs.replace(plan, tasks=tasks)
 
 
 def _script(state: IndexState, submission: Submission, plan: str, what: str) -> str:

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-import msgspec
 from msgspec import structs
 
 from ccltui.index.index_state import PlannedFile
@@ -48,23 +47,19 @@ def planned_files(
     files: Sequence[FoundFile], store: Store
 ) -> tuple[list[PlannedFile], list[tuple[FoundFile, str]]]:
     """Return files with the keys of their entries; those that cannot be opened, with reasons."""
-    found = [_planned(one, store) for one in files]
-    planned = [one for one in found if isinstance(one, PlannedFile)]
-    failed = [
-        (file, one)
-        for file, one in zip(files, found, strict=True)
-        if not isinstance(one, PlannedFile)
-    ]
+    planned: list[PlannedFile] = []
+    failed: list[tuple[FoundFile, str]] = []
+    for file in files:
+        try:
+            with contained(file.path):
+                planned.append(_planned(file, entry_key(store, file)))
+        except TraceError as error:
+            failed.append((file, str(error)))
     return planned, failed
 
 
-def _planned(found: FoundFile, store: Store) -> PlannedFile | str:
+def _planned(found: FoundFile, key: str = "") -> PlannedFile:
     other = found.companion
-    try:
-        with contained(found.path):
-            key = entry_key(store, found)
-    except TraceError as error:
-        return str(error)
     return PlannedFile(
         found.path,
         os.fsencode(found.real_path),
@@ -133,7 +128,7 @@ def with_advice(job: Job, path: str, store: Path | None, jobs: int | None = None
     engine = " --engine slurm" if shutil.which("sbatch") else ""
     options = "" if store is None else f" --store {shlex.quote(str(store))}"
     note = Note(ADVICE_CODE, f"{reason}: ccltui index {shlex.quote(path)}{options}{engine}")
-    capture = msgspec.structs.replace(job.capture, notes=(*job.capture.notes, note))
+    capture = structs.replace(job.capture, notes=(*job.capture.notes, note))
     return structs.replace(job, capture=capture)
 
 
@@ -142,11 +137,8 @@ def _reason(job: Job, store: Path | None, jobs: int | None) -> str | None:
     files = job.capture.files
     if not files:
         return None
-    forms = [(one.size_bytes, one.format.memory_form or one.compression) for one in files]
-    planned = [
-        PlannedFile(f.path, b"", f.kind, n, form, "")
-        for f, (n, form) in zip(files, forms, strict=True)
-    ]
+    planned = [_planned(one) for one in files]
+    forms = [(one.size_bytes, one.form) for one in planned]
     largest = max(planned, key=lambda one: one.peak_bytes)
     allowed = min(available_memory(), address_space())
     seconds = sum(one.text_bytes for one in planned) / _TEXT_BYTES_PER_S
