@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypedDict, Unpack
 
 import msgspec
 import numpy as np
@@ -491,25 +491,38 @@ class Job(Struct, frozen=True):
         return self
 
 
+class JobOptions(TypedDict, total=False):
+    """What is opened of a directory.
+
+    Attributes:
+        rank_map: Ranks of files by path or name, where no file states them.
+        iteration: The capture ``iteration_N``; None for the last complete one.
+        capture: Name of the capture, or the unambiguous end of it.
+        profile_mode: Whose files: torch (Kineto), nsys, or Kineto's where there are any.
+    """
+
+    rank_map: Mapping[str, int] | None
+    iteration: int | None
+    capture: str | None
+    profile_mode: ProfileMode
+
+
 def start_job(
     path: str | Path,
     *,
-    rank_map: Mapping[str, int] | None = None,
-    iteration: int | None = None,
-    capture: str | None = None,
-    profile_mode: ProfileMode = "auto",
     store: Path | None = None,
     walked: Walk | None = None,
+    **options: Unpack[JobOptions],
 ) -> Job:
     """Find the files of a directory (or one file), choose the capture and read the card.
 
-    No rank is loaded. ``profile_mode`` selects whose files: torch (Kineto), nsys, or Kineto's
-    where there are any. ``store`` keeps what is found out about files until they change; None:
+    No rank is loaded. ``store`` keeps what is found out about files until they change; None:
     nothing is kept. ``walked`` is a listing of ``path`` that was made already. Raises
     :class:`NotFoundError` where the path or the capture does not exist.
     """
-    discovery = discover(path, rank_map=rank_map, store=store, walked=walked)
-    chosen = _chosen(discovery, iteration, capture, _SOURCES[profile_mode])
+    discovery = discover(path, rank_map=options.get("rank_map"), store=store, walked=walked)
+    mode = options.get("profile_mode", "auto")
+    chosen = _chosen(discovery, options.get("iteration"), options.get("capture"), _SOURCES[mode])
     card, problem = None, None
     try:
         found = card_file(discovery, chosen)
@@ -527,7 +540,7 @@ def start_job(
         failures=damaged_traces(discovery, chosen),
         card=card,
         card_problem=problem,
-        profile_mode=profile_mode,
+        profile_mode=mode,
         run_sources=run_sources(discovery, chosen),
         store=store,
     )
@@ -622,16 +635,7 @@ def _load(
 ) -> Job:
     if observer is not None:
         observer.started(job)
-    for event in load(
-        job.capture,
-        cache_dir=settings.cache_dir,
-        jobs=settings.jobs,
-        inline=settings.inline,
-        cancelled=cancelled,
-        pool=pool,
-        previews=settings.previews,
-        for_other_processes=settings.for_other_processes,
-    ):
+    for event in load(job.capture, cancelled=cancelled, pool=pool, **structs.asdict(settings)):
         job = job.with_event(event)
         if observer is not None:
             observer.happened(job, event)
@@ -641,14 +645,9 @@ def _load(
 def open_job(
     path: str | Path,
     *,
-    rank_map: Mapping[str, int] | None = None,
-    iteration: int | None = None,
-    capture: str | None = None,
     cache_dir: Path | None = None,
-    profile_mode: ProfileMode = "auto",
     jobs: int | None = None,
-    on_event: Callable[[LoadEvent], None] | None = None,
-    cancelled: Callable[[], bool] = not_cancelled,
+    **options: Unpack[JobOptions],
 ) -> Job:
     """Find the files of a directory (or one file) and load every rank.
 
@@ -657,43 +656,19 @@ def open_job(
 
     Args:
         path: A directory, or one file.
-        rank_map: Ranks of files by path or name, where no file states them.
-        iteration: The capture ``iteration_N``; None for the last complete one.
-        capture: Name of the capture, or the unambiguous end of it.
         cache_dir: Where columns are stored; None for the user's cache directory.
-        profile_mode: Whose files: torch (Kineto), nsys, or Kineto's where there are any.
         jobs: Worker processes; None for one a CPU allowed, at most 8.
-        on_event: Called with each event of the loading.
-        cancelled: Ends the loading where it returns true.
+        options: What is opened of it.
 
     Returns:
-        The job. Files that give nothing are in ``failures``; the rest is in ``ranks``, also when
-        the loading was cancelled.
+        The job. Files that give nothing are in ``failures``; the rest is in ``ranks``.
 
     Raises:
         NotFoundError: The path or the capture does not exist.
     """
-    job = start_job(
-        path,
-        rank_map=rank_map,
-        iteration=iteration,
-        capture=capture,
-        profile_mode=profile_mode,
-        store=default_cache_dir() if cache_dir is None else cache_dir,
-    )
-    settings = LoadSettings(cache_dir, jobs, inline=True, for_other_processes=False)
-    observer = None if on_event is None else _EventObserver(on_event)
-    return load_job(job, settings, observer=observer, cancelled=cancelled)
-
-
-class _EventObserver(Struct, frozen=True):
-    on_event: Callable[[LoadEvent], None]
-
-    def started(self, job: Job) -> None:
-        pass
-
-    def happened(self, job: Job, event: LoadEvent) -> None:
-        self.on_event(event)
+    store = default_cache_dir() if cache_dir is None else cache_dir
+    job = start_job(path, store=store, **options)
+    return load_job(job, LoadSettings(cache_dir, jobs, inline=True, for_other_processes=False))
 
 
 _SOURCES: Mapping[ProfileMode, Source | None] = {"auto": None, "torch": "torch", "nsys": "nsys"}

@@ -19,37 +19,16 @@ INT64_MAX: Final = 2**63 - 1
 
 _NS, _US, _MS, _S = 1, 1_000, 1_000_000, 1_000_000_000
 
+_TIME_UNITS_NS: Final = {
+    **{"ns": _NS, "nsec": _NS, "us": _US, "usec": _US},
+    **{"ms": _MS, "msec": _MS, "s": _S, "sec": _S},
+}
 DURATION_UNITS_NS: Final[Mapping[str, int]] = MappingProxyType(
-    {
-        "ns": _NS,
-        "nsec": _NS,
-        "us": _US,
-        "usec": _US,
-        "ms": _MS,
-        "msec": _MS,
-        "s": _S,
-        "sec": _S,
-        "m": 60 * _S,
-        "min": 60 * _S,
-        "h": 3600 * _S,
-        "hour": 3600 * _S,
-    }
+    {**_TIME_UNITS_NS, "m": 60 * _S, "min": 60 * _S, "h": 3600 * _S, "hour": 3600 * _S}
 )
 """Units of the window grammar, in ns."""
-
 COLUMN_UNITS_NS: Final[Mapping[str, int]] = MappingProxyType(
-    {
-        "ns": _NS,
-        "nsec": _NS,
-        "nanoseconds": _NS,
-        "us": _US,
-        "usec": _US,
-        "ms": _MS,
-        "msec": _MS,
-        "s": _S,
-        "sec": _S,
-        "seconds": _S,
-    }
+    {**_TIME_UNITS_NS, "nanoseconds": _NS, "seconds": _S}
 )
 """Units of time in a report's column header, in ns."""
 

@@ -478,25 +478,8 @@ def _found_files(
     if sniffed.open_end and time.time_ns() - entry.mtime_ns < _JUST_WRITTEN_NS:
         notes.append(Note("growing_file", f"{main.path}: has no end yet, perhaps still written"))
     repeated = main.duplicate_of or main.path
-    return [main, *(_alias(alias, main, repeated) for alias in candidate.aliases)]
-
-
-def _alias(alias: Entry, main: FoundFile, repeated: str) -> FoundFile:
-    return FoundFile(
-        printable(alias.path),
-        main.real_path,
-        main.kind,
-        main.size_bytes,
-        main.compression,
-        main.rank,
-        main.rank_source,
-        duplicate_of=repeated,
-        problem=main.problem,
-        world_size=main.world_size,
-        start_ns=main.start_ns,
-        end_ns=main.end_ns,
-        changed_ns=main.changed_ns,
-    )
+    aliases = [printable(alias.path) for alias in candidate.aliases]
+    return [main, *(replace(main, path=p, duplicate_of=repeated, digest="") for p in aliases)]
 
 
 def _identity(

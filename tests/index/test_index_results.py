@@ -18,7 +18,7 @@ from ccltui.demo import Spec, write_job
 from ccltui.exit_codes import OK
 from ccltui.index import index_run, reduce_job, saved_results
 from ccltui.index.index_engine import Computing, EngineOptions
-from ccltui.index.index_state import IndexState
+from ccltui.index.index_state import IndexState, OpenOptions
 from ccltui.metrics.metric import Metric
 from ccltui.parsers.job import start_job
 from ccltui.parsers.store.store_entry import COLUMNS_NAME, MANIFEST_NAME
@@ -182,7 +182,7 @@ def test_a_run_that_is_stopped_amid_the_metrics_goes_on(place: Path, computed: l
     assert record is not None
     own.write_job(structs.replace(record, is_whole=False))
 
-    run = index_run.IndexRun(start_job(path), path, store, {})
+    run = index_run.IndexRun(start_job(path), path, store, OpenOptions())
     events = list(run.run(LocalEngine(EngineOptions()), lambda: len(computed) >= 2))
     assert [event.done for event in events if isinstance(event, Computing)] == [0, 1, 2]
     assert "the same command goes on" in run.summary()

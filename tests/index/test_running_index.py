@@ -14,7 +14,7 @@ import pytest
 from ccltui.demo import Spec, write_job
 from ccltui.index.index_engine import EngineEvent, Work
 from ccltui.index.index_run import IndexRun
-from ccltui.index.index_state import IndexState
+from ccltui.index.index_state import IndexState, OpenOptions
 from ccltui.index.running_index import announced, running_index
 from ccltui.parsers.job import start_job
 from ccltui.tui.engine.loader import run_load
@@ -124,7 +124,7 @@ def test_a_local_run_ends_when_another_command_cancels_it(job: Path, tmp_path: P
             ended.append(cancelled())
             return iter(())
 
-    run = IndexRun(start_job(job), str(job), tmp_path / "store", {})
+    run = IndexRun(start_job(job), str(job), tmp_path / "store", OpenOptions())
     assert list(run.run(Waiting(), lambda: False)) == []
 
     assert ended == [True]

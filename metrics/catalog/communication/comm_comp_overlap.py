@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from ccltui.metrics.arrays.statistics import milliseconds, over_ranks, ratio
 from ccltui.metrics.device.device_time import device_answer, device_ranks
@@ -114,28 +115,14 @@ def comm_comp_overlap(view: View) -> Result:
     parts, tables = _measured(view, ranks, named=named)
     if not any(part.num_comm or part.comm for part in parts.values()):
         raise refuse("no_collectives", "no collective kernel in the measured time")
-    total = {
-        name: sum(getattr(part, name) for part in parts.values())
-        for name in (*Overlap.__struct_fields__, "exposed")
-    }
-    means = {name: milliseconds(value) / len(parts) for name, value in total.items()}
+    columns = zip(*map(astuple, parts.values()), strict=True)
+    total = Overlap(*(sum(column) for column in columns))
     details = {
-        "comm_time_ms": means["comm"],
-        "comp_time_ms": means["comp"],
-        "overlap_time_ms": means["overlap"],
-        "overlap_ratio_of_comm": ratio(total["overlap"], total["comm"]),
-        "overlap_ratio_of_comp": ratio(total["overlap"], total["comp"]),
-        "exposed_comm_ms": means["exposed"],
-        "exposed_comm_pct_of_step": 100 * total["exposed"] / total["window"],
-        "mem_time_ms": means["mem"],
-        "idle_ms": means["idle"],
-        "window_ms": means["window"],
-        "span_ms": means["span"],
-        "span_idle_ms": means["span_idle"],
-        "comm_sum_ms": means["comm_sum"],
-        "comp_sum_ms": means["comp_sum"],
-        "num_comm_kernels": total["num_comm"],
-        "num_comp_kernels": total["num_comp"],
+        **_row(
+            total,
+            num_ranks=len(parts),
+            exposed_comm_pct_of_step=100 * total.exposed / total.window,
+        ),
         "compute_set": "named" if named else "all",
         "per_rank": {label: _row(part) for label, part in parts.items()},
         "across_ranks": _across_ranks(parts),
@@ -163,12 +150,8 @@ def _measured(
         parts[rank.label], of_rank = _measured_of(view, rank, named=named)
         for table, rows in of_rank.items():
             for name, found in rows.items():
-                known = tables[table].get(name, (0, 0, 0))
-                tables[table][name] = (
-                    known[0] + found[0],
-                    known[1] + found[1],
-                    known[2] + found[2],
-                )
+                comm, both, calls = tables[table].get(name, (0, 0, 0))
+                tables[table][name] = (comm + found[0], both + found[1], calls + found[2])
     return parts, tables
 
 
@@ -209,21 +192,27 @@ def measure(rank: RankView, *, named: bool = False) -> Overlap:
     )
 
 
-def _row(part: Overlap) -> dict[str, Any]:
+def _row(part: Overlap, *, num_ranks: int = 1, **after_exposed: float) -> dict[str, Any]:
+    """Times of a rank, or means over ranks of a sum; ratios and numbers are of what is given."""
+
+    def mean_ms(time_ns: int) -> float:
+        return milliseconds(time_ns) / num_ranks
+
     return {
-        "comm_time_ms": milliseconds(part.comm),
-        "comp_time_ms": milliseconds(part.comp),
-        "overlap_time_ms": milliseconds(part.overlap),
+        "comm_time_ms": mean_ms(part.comm),
+        "comp_time_ms": mean_ms(part.comp),
+        "overlap_time_ms": mean_ms(part.overlap),
         "overlap_ratio_of_comm": ratio(part.overlap, part.comm),
         "overlap_ratio_of_comp": ratio(part.overlap, part.comp),
-        "exposed_comm_ms": milliseconds(part.exposed),
-        "mem_time_ms": milliseconds(part.mem),
-        "idle_ms": milliseconds(part.idle),
-        "window_ms": milliseconds(part.window),
-        "span_ms": milliseconds(part.span),
-        "span_idle_ms": milliseconds(part.span_idle),
-        "comm_sum_ms": milliseconds(part.comm_sum),
-        "comp_sum_ms": milliseconds(part.comp_sum),
+        "exposed_comm_ms": mean_ms(part.exposed),
+        **after_exposed,
+        "mem_time_ms": mean_ms(part.mem),
+        "idle_ms": mean_ms(part.idle),
+        "window_ms": mean_ms(part.window),
+        "span_ms": mean_ms(part.span),
+        "span_idle_ms": mean_ms(part.span_idle),
+        "comm_sum_ms": mean_ms(part.comm_sum),
+        "comp_sum_ms": mean_ms(part.comp_sum),
         "num_comm_kernels": part.num_comm,
         "num_comp_kernels": part.num_comp,
     }

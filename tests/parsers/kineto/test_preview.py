@@ -197,11 +197,10 @@ def test_only_the_first_of_many_ranks_have_previews(
 
 
 def test_other_callers_get_no_preview(job: Path, tmp_path: Path) -> None:
-    seen: list[LoadEvent] = []
+    events = list(load(start_job(job).capture, cache_dir=tmp_path / "other", jobs=1))
+    ranks = open_job(job, cache_dir=tmp_path / "cache").ranks
 
-    ranks = open_job(job, cache_dir=tmp_path / "cache", on_event=seen.append).ranks
-
-    assert "Previewed" not in told(seen)
+    assert "Previewed" not in told(events)
     assert [trace.read_share for trace in ranks] == [1.0, 1.0]
 
 
