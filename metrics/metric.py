@@ -279,55 +279,39 @@ def _inputs(view: View) -> Mapping[str, Any]:
         return {}
 
 
-def metric(
-    *,
-    unit: str,
-    definition: str,
-    needs: tuple[str, ...],
-    keys: tuple[str, ...],
-    headline: str = "",
-    name: str = "",
-    aliases: tuple[str, ...] = (),
-    label: str = "",
-    higher_is_better: bool | None = None,
-    category: str = "",
-    needs_traces: bool = True,
-    parameters: Mapping[str, str] | None = None,
-    lists_measured: bool = True,
-    parts: str = "",
-    in_all: bool = True,
-    facts: tuple[str, ...] = (),
-    sums: tuple[Callable[[View, RankView], object], ...] = (),
-) -> Callable[[Callable[[View], Result]], Metric]:
+class metric(Struct, frozen=True, kw_only=True):  # noqa: N801  (a decorator)
     """Make a `Metric` of the function below.
 
     The arguments are the attributes of `Metric`. The name is that of the function, the headline the
     first key, and the category that of the folder in the catalog, unless given.
     """
 
-    def define(compute: Callable[[View], Result]) -> Metric:
-        return Metric(
-            name=name or compute.__name__,
-            unit=unit,
-            definition=definition,
-            needs=needs,
-            keys=keys,
-            headline=headline or keys[0],
-            compute=compute,
-            aliases=aliases,
-            label=label,
-            higher_is_better=higher_is_better,
-            category=category or _folder_of(compute.__module__),
-            needs_traces=needs_traces,
-            parameters=parameters or {},
-            lists_measured=lists_measured,
-            parts=parts,
-            in_all=in_all,
-            facts=facts,
-            sums=sums,
-        )
+    unit: str
+    definition: str
+    needs: tuple[str, ...]
+    keys: tuple[str, ...]
+    headline: str = ""
+    name: str = ""
+    aliases: tuple[str, ...] = ()
+    label: str = ""
+    higher_is_better: bool | None = None
+    category: str = ""
+    needs_traces: bool = True
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    lists_measured: bool = True
+    parts: str = ""
+    in_all: bool = True
+    facts: tuple[str, ...] = ()
+    sums: tuple[Callable[[View, RankView], object], ...] = ()
 
-    return define
+    def __call__(self, compute: Callable[[View], Result]) -> Metric:
+        """Return the metric that the function computes."""
+        derived = {
+            "name": self.name or compute.__name__,
+            "headline": self.headline or self.keys[0],
+            "category": self.category or _folder_of(compute.__module__),
+        }
+        return Metric(**{**structs.asdict(self), **derived, "compute": compute})
 
 
 def _folder_of(module: str) -> str:

@@ -111,11 +111,8 @@ _CONFIG_NAME: Final = "train_config.toml"
 
 def init_parser() -> args.Parser:
     """Parser of the arguments of ``ccltui card init``."""
-    result = args.Parser(
-        prog=f"{PROG} init",
-        usage=f"{PROG} init [DIR] [--config FILE] [options]",
-        description=_INIT_DESCRIPTION,
-    )
+    usage = f"{PROG} init [DIR] [--config FILE] [options]"
+    result = args.of_verb("card init", _INIT_DESCRIPTION, usage=usage)
     result.add_argument("trace", nargs="?", metavar="DIR", help="trace directory, or one file")
     result.add_argument("--config", type=Path, metavar="FILE", help=_CONFIG_HELP)
     result.add_argument(
@@ -129,12 +126,8 @@ _LINT_FORMATS = ("text", "json")
 
 def lint_parser() -> args.Parser:
     """Parser of the arguments of ``ccltui card lint``."""
-    result = args.Parser(
-        prog=f"{PROG} lint",
-        usage=f"{PROG} lint CARD|DIR [--config FILE] [--traces DIR] [options]",
-        description=_LINT_DESCRIPTION,
-        epilog=_LINT_EPILOG,
-    )
+    usage = f"{PROG} lint CARD|DIR [--config FILE] [--traces DIR] [options]"
+    result = args.of_verb("card lint", _LINT_DESCRIPTION, _LINT_EPILOG, usage)
     result.add_argument("card", metavar="CARD|DIR", help="a card, or the directory of one")
     result.add_argument("--config", type=Path, metavar="FILE", help=_CONFIG_HELP)
     result.add_argument("--traces", metavar="DIR", help="traces that CARD describes")

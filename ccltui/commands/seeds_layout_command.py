@@ -12,6 +12,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
@@ -79,104 +80,6 @@ PATHS: Final = (
     ("logs/, checkpoints/, benchmarks/, artifacts/", "empty folders for what jobs leave"),
 )
 """Paths of the documents and what is there, for people."""
-
-_MAIN: Final = '''\
-"""Compute metrics of a trace directory: python main.py --trace DIR --metric NAME."""
-
-import os
-import sys
-
-PYTHON = {python!r}  # where ccltui is installed; any other Python hands over to it
-HERE = os.path.dirname(os.path.realpath(__file__))
-
-_METRIC_MODULES = {{
-{modules}
-    # A metric of your own, of tools/num_files/num_files.py: "num_files": "num_files.num_files",
-}}
-_OF_CCLTUI = {names!r}
-
-
-def main():
-    """Run ccl-metrics with the metrics of this folder added to its own."""
-    if sys.executable != PYTHON:
-        try:
-            os.execv(PYTHON, [PYTHON, "-P", os.path.join(HERE, "main.py")] + sys.argv[1:])
-        except OSError as error:
-            sys.exit("main.py: %s: %s: set PYTHON in it anew" % (PYTHON, error.strerror))
-    for name, module in _METRIC_MODULES.items():
-        if name not in _OF_CCLTUI:
-            sys.argv += ["--metric-file", os.path.join(HERE, module.split(".")[0])]
-    from ccltui.__main__ import main_metrics
-
-    return main_metrics()
-
-
-if __name__ == "__main__":
-    sys.exit(main())
-'''
-
-_COMMON: Final = """\
-# shellcheck shell=bash
-# Functions of the scripts beside this one, and where traces are looked for.
-
-LAYOUT=$(cd -P -- "$(dirname -- "${{BASH_SOURCE[0]}}")/.." && pwd)
-PYTHON=${{PYTHON:-{python}}}
-
-# traces_of PATTERN: fill FOUND with the trace directories whose name matches: in trace_collection,
-# else where jobs write them.
-traces_of() {{
-    local folder name
-    declare -A taken=()
-    FOUND=()
-    for folder in "$LAYOUT"/trace_collection/$1 "${{SCRATCH:-$LAYOUT}}"/ccl-bench-traces/$1; do
-        name=${{folder##*/}}
-        [[ -d $folder && -z ${{taken[$name]:-}} ]] || continue
-        has_traces "$folder" || continue
-        taken[$name]=yes
-        FOUND+=("$folder")
-    done
-    ((${{#FOUND[@]}})) && return
-    echo "${{0##*/}}: error: no traces of $1 in $LAYOUT/trace_collection" >&2
-    echo "    fix: name trace directories, or move them there; run.sh of a workload records" >&2
-    exit 1
-}}
-
-# has_traces FOLDER: whether it holds more than the files of a workload.
-has_traces() {{
-    find -L "$1" \\( -name '*.json' -o -name '*.json.gz' -o -name '*.json.zst' \\
-        -o -name '*.sqlite' -o -name '*.nsys-rep' -o -name '*.pftrace*' \\) -print -quit | grep -q .
-}}
-
-# metric_of_each NAME [DIR...]: its document for each directory; status: the worst.
-metric_of_each() {{
-    local name=$1 status=0 one folder
-    shift
-    FOUND=("$@")
-    (($#)) || traces_of '*'
-    for folder in "${{FOUND[@]}}"; do
-        ((${{#FOUND[@]}} == 1)) || echo "# $folder"
-        one=0
-        "$PYTHON" -P "$LAYOUT/tools/main.py" --trace "$folder" --metric "$name" || one=$?
-        ((one <= status)) || status=$one
-    done
-    return "$status"
-}}
-
-# run_metrics PATTERN [OUTPUT]: every metric of each of its directories, into OUTPUT/NAME.json, and
-# a table of all.
-run_metrics() {{
-    local folder output=${{2:-$LAYOUT/results}} status=0
-    traces_of "$1"
-    mkdir -p -- "$output"
-    for folder in "${{FOUND[@]}}"; do
-        "$PYTHON" -P "$LAYOUT/tools/main.py" --trace "$folder" --metric all --output-json \\
-            >"$output/${{folder##*/}}.json" 2>"$output/${{folder##*/}}.log" || status=1
-        echo "$output/${{folder##*/}}.json"
-    done
-    "$PYTHON" -P -m ccltui metrics-report "${{FOUND[@]}}" || status=1
-    return "$status"
-}}
-"""
 
 _SCRIPT: Final = """\
 #!/usr/bin/env bash
@@ -270,7 +173,8 @@ def _tools() -> Iterator[tuple[str, str]]:
     """Yield the path and the text of each file that is written."""
     python = sys.executable
     modules = "\n".join(f'    "{name}": "{name}.{name}",' for name in METRICS)
-    yield "tools/main.py", _MAIN.format(python=python, modules=modules, names=METRICS)
+    main = _template("main.txt").replace("@PYTHON@", repr(python)).replace("@MODULES@", modules)
+    yield "tools/main.py", main.replace("@NAMES@", repr(METRICS))
     for name in METRICS:
         yield f"tools/{name}/__init__.py", f"from .{name} import metric_cal\n"
         yield (
@@ -278,7 +182,7 @@ def _tools() -> Iterator[tuple[str, str]]:
             f'"""{name} of ccltui."""\n\nfrom ccltui.metrics.registry import find\n\n'
             f'metric_cal = find("{name}").document_of\n',
         )
-    yield "scripts/common.sh", _COMMON.format(python=shlex.quote(python))
+    yield "scripts/common.sh", _template("common.sh").replace("@PYTHON@", shlex.quote(python))
     for name in METRICS:
         what = f"Print {name} of trace directories: get_{name}.sh [DIR...]; default: all there are."
         call = f"metric_of_each {name}"
@@ -289,6 +193,10 @@ def _tools() -> Iterator[tuple[str, str]]:
         yield f"scripts/run_metrics_{model}.sh", _SCRIPT.format(purpose=what, call=call)
     what = "Compute all metrics of all workloads: run_all_metrics.sh [OUTPUT]."
     yield "scripts/run_all_metrics.sh", _SCRIPT.format(purpose=what, call="run_metrics '*'")
+
+
+def _template(name: str) -> str:
+    return files("ccltui.commands").joinpath("seeds_layout", name).read_text("utf-8")
 
 
 def write_links(root: Path, sbatch: Path, *, copy: bool) -> list[str]:

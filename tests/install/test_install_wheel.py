@@ -292,7 +292,7 @@ def check_content(wheel: Path, *, compiled: bool) -> None:
     suffixes = {Path(name).suffix for name in names if Path(name).name != "py.typed"}
     libraries = {name.partition(".")[0].replace("/", ".") for name in names if ".so" in name}
 
-    data = {".tcss", ".html", ".css"}
+    data = {".tcss", ".html", ".css", ".sh", ".txt"}
     assert suffixes == {".py", ".pyi", *data, *([".so"] if compiled else [])}
     assert libraries == (set(EVERY) if compiled else set())
     assert wheel.stat().st_size < LARGEST_BYTES
