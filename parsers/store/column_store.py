@@ -446,7 +446,7 @@ def release(trace: RankTrace) -> None:
     mapped: FileMapping | None = None  # one holds all columns of a trace
     for events in trace.events.values():
         some = events.forget() if isinstance(events, StoredEvents) else events.start_ns
-        mapped = mapping_of(some) or mapped
+        mapped = mapped or mapping_of(some)
     if mapped is not None:
         mapped.madvise(mmap.MADV_DONTNEED)
 

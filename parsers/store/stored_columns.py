@@ -24,8 +24,8 @@ import mmap
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Final, Literal
 
@@ -301,6 +301,16 @@ class MappedColumns:
         """Forget the places of columns until one is used."""
         self._columns = None
 
+    @cached_property
+    def packed(self) -> Mapping[str, list[str]]:
+        """Names of the columns that are unpacked when they are used, by group."""
+        found: dict[str, list[str]] = {}
+        for column in self.place.columns:
+            if column.packed:
+                group, _, name = column.name.partition("/")
+                found.setdefault(group, []).append(name)
+        return found
+
     @property
     def groups(self) -> list[str]:
         """What is before the slash in the names of columns, in order of the file."""
@@ -386,11 +396,9 @@ class StoredEvents(Events):
 
     def forget(self) -> npt.NDArray[np.uint8]:
         """Free the columns that were unpacked; return the bytes that they came from."""
-        for name in _EVENT_COLUMNS:
-            full = f"{self._group}/{name}"
-            if full in self._mapped and self._mapped[full].packed:
-                with contextlib.suppress(AttributeError):
-                    object.__delattr__(self, name)
+        for name in self._mapped.packed.get(self._group, ()):
+            with contextlib.suppress(AttributeError):
+                object.__delattr__(self, name)
         return self._mapped.data
 
 
