@@ -496,7 +496,7 @@ def _shared_steps(lines: Sequence[StepLines]) -> set[int]:
 
 
 def _assembled(
-    view: View, lines: Sequence[StepLines], out: dict[str, str], *, marked: bool
+    view: View, lines: list[StepLines], out: dict[str, str], *, marked: bool
 ) -> JobLines:
     inputs, clocks = view.match_inputs, view.clocks
     steps = [_call_steps(one, len(item.calls)) for one, item in zip(lines, inputs, strict=True)]
@@ -506,6 +506,7 @@ def _assembled(
     ranks = list(zip(inputs, lines, facts, strict=True))
     stages = told_by_passes(stages, view.pairs, ranks, labels)
     table = call_table(lines, inputs, (view.matches, view.pairs), stages, view.groups)
+    lines[:] = [one.without_calls() for one in lines]  # the table has them
     sizes = np.concatenate([one.stop - one.first for one in lines])
     found = positions(table, sizes, stages.stage)
     units, operations = line_operations(

@@ -76,23 +76,23 @@ def own_delays(
         lead_of: returns how long before its begin each call was launched, ns, -1 where not known;
             None where no launch is known.
     """
-    linked = np.flatnonzero(table.instance >= 0)
-    instance = table.instance[linked]
-    count = len(table.transfer_ns)
-    longest, least, most = np.zeros(count, np.int64), np.full(count, _MOST), np.zeros(count)
-    np.maximum.at(longest, instance, table.dur_ns[linked])
-    np.minimum.at(least, instance, delay[linked])
-    np.maximum.at(most, instance, delay[linked])
-    is_told = np.bincount(instance, table.launched[linked], count) > 0
+    instance, count = table.instance, len(table.transfer_ns)
+    # The last place is that of calls in no instance, which keep their delays.
+    longest, most = np.zeros((2, count + 1), np.int64)
+    least = np.full(count + 1, _MOST)
+    np.maximum.at(longest, instance, table.dur_ns)
+    np.minimum.at(least, instance, delay)
+    np.maximum.at(most, instance, delay)
+    is_told = np.zeros(count + 1, np.bool_)
+    is_told[instance[table.launched]] = True
     apart = np.where(is_told, 0, TOGETHER_SHARE * (most - least))
-    together = longest - table.transfer_ns <= np.maximum(apart, tolerance_ns)
-    own = least[instance]
+    together = longest[:-1] - table.transfer_ns <= np.maximum(apart[:-1], tolerance_ns)
+    together = np.append(together, False)
+    own = least.take(instance, mode="wrap")
     late = together & (least > tolerance_ns) & (least < _MOST)
     if late.any() and lead_of is not None:
-        own = _of_last(delay[linked], own, lead_of()[linked], instance, late)
-    found = delay.copy()
-    found[linked] = np.where(together[instance], own, delay[linked])
-    return found
+        own = _of_last(delay, own, lead_of(), instance, late)
+    return np.where(together.take(instance, mode="wrap"), own, delay)
 
 
 def _of_last(delay: I64, own: I64, lead: I64, instance: I64, late: Bool) -> I64:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.metrics.arrays.reductions import joint_inverse
 from ccltui.metrics.collectives.matching.p2p import RECV, SEND
@@ -164,6 +165,22 @@ class StepLines(Struct, frozen=True):
         one = np.zeros(1, np.int64)
         columns = (none, none, one, one, *(none,) * 10)
         return cls(*columns, flags, flags, none, none, none)
+
+    def without_calls(self) -> StepLines:
+        """Return the same lines of kernels without their calls."""
+        none, flags = np.empty(0, np.int64), np.empty(0, np.bool_)
+        return replace(
+            self,
+            row=none,
+            line=none,
+            posted=none,
+            resumed=none,
+            waited=flags,
+            launched=flags,
+            call_start_ns=none,
+            call_dur_ns=none,
+            behind=none,
+        )
 
 
 class Implied(NamedTuple):
