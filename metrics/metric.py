@@ -271,6 +271,11 @@ class Metric(Struct, frozen=True):
         return self.run(View(job, options)).to_document()
 
 
+def expect(view: View, metrics: Sequence[Metric]) -> None:
+    """Tell a view of a large job the metrics that will be computed (`View.expect`)."""
+    view.expect((one.name for one in metrics), (each for one in metrics for each in one.sums))
+
+
 def _inputs(view: View) -> Mapping[str, Any]:
     """The inputs of a view that may be broken; {} where they cannot be computed."""
     try:

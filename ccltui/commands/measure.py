@@ -238,7 +238,9 @@ def measure_loaded(
     view = view_of(loaded, selection)
     if view.facts.is_large:
         keep_all_freed()  # numbers of all rows take more than `keep_freed` keeps
-        view.expect(one for metric in metrics for one in metric.sums)
+        from ccltui.metrics.metric import expect  # noqa: PLC0415  (as `view_of`)
+
+        expect(view, metrics)
     results = _results(metrics, view, loading, debug=debug)
     if not loaded.complete:
         print_message(_stopped_text(loaded))

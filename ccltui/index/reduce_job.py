@@ -12,6 +12,7 @@ from ccltui.index.index_engine import Computing
 from ccltui.index.index_state import FileRecord, IndexState, JobRecord, Plan
 from ccltui.index.saved_results import SavedResults, code_digest
 from ccltui.metrics import registry
+from ccltui.metrics.metric import expect
 from ccltui.metrics.view.job_view import View
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import internal_error
@@ -65,7 +66,7 @@ def reduce_job(state: IndexState, plan: Plan) -> Generator[Computing]:
 def _save_results(saved: SavedResults, view: View) -> Generator[Computing]:
     """Compute every metric of the whole job, and keep each result as soon as it is there."""
     chosen = [one for one in registry.metrics().values() if one.in_all and not one.origin]
-    view.expect(one for metric in chosen for one in metric.sums)
+    expect(view, chosen)
     for number, metric in enumerate(chosen):
         if saved.load(metric.name) is None:
             yield Computing(metric.name, number, len(chosen))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from msgspec.structs import replace
@@ -50,6 +50,14 @@ if TYPE_CHECKING:
 
 _MANY_ROWS: Final = 1 << 22
 """Rows of device work from which a job is large: merged intervals alone take some 80 B a row."""
+
+
+@runtime_checkable
+class Forgetful(Protocol):
+    """A result that can compute the intervals that it keeps again."""
+
+    def forget_intervals(self) -> None:
+        """Free them."""
 
 
 class JobFacts:
@@ -266,6 +274,12 @@ class JobFacts:
         found: _T = self._remembered[key]
         return found
 
+    def forget_intervals(self) -> None:
+        """Free the intervals that cached results keep beside what they state."""
+        for one in self._remembered.values():
+            if isinstance(one, Forgetful):
+                one.forget_intervals()
+
     def forget_details(self) -> None:
         """Free cached results that can be computed again from calls, matches and the traces."""
         self._remembered.clear()
@@ -308,7 +322,8 @@ class View:
             facts = JobFacts(job, degrees, facts)
         self.facts: JobFacts = facts
         self._remembered: dict[object, Any] = {}
-        self._expected: tuple[RankSum, ...] = ()
+        self.expected: frozenset[str] = frozenset()
+        self._expected_sums: tuple[RankSum, ...] = ()
 
     def with_options(self, **changes: Any) -> View:
         """Return a view of the same job with some options changed."""
@@ -321,13 +336,17 @@ class View:
         found: _T = self._remembered[key]
         return found
 
-    def expect(self, sums: Iterable[Callable[[View, RankView], object]]) -> None:
-        """Name what will be asked of each rank, so that a large job computes it together.
+    def expect(
+        self, names: Iterable[str], sums: Iterable[Callable[[View, RankView], object]]
+    ) -> None:
+        """Name the metrics that will be computed: a large job finds what they share at once.
 
         Args:
+            names: names of the metrics.
             sums: functions that keep few numbers of a rank with `RankView.sum_up`.
         """
-        self._expected = tuple(partial(one, self) for one in dict.fromkeys(sums))
+        self.expected = frozenset(names)
+        self._expected_sums = tuple(partial(one, self) for one in dict.fromkeys(sums))
 
     def forget_details(self) -> None:
         """Free cached intermediates of single metrics; next use computes them again.
@@ -343,6 +362,7 @@ class View:
         """Free the intervals of the ranks, which in a large job take more than all results."""
         for rank in self.__dict__.get("ranks", ()):
             rank.forget_intervals()
+        self.facts.forget_intervals()
 
     def release(self) -> None:
         """Free all that can be computed again from calls, matches, clocks and arrivals.
@@ -368,7 +388,7 @@ class View:
                 self._selection(label),
                 partial(self.facts.untimed_calls, label),
                 is_large=self.facts.is_large,
-                expected=lambda: self._expected,
+                expected=lambda: self._expected_sums,
             )
             for label, facts in self.facts.ranks.items()
             if chosen is None or facts.trace.rank in chosen

@@ -20,6 +20,7 @@ from ccltui.metrics.findings.causes.cause_search import (
 from ccltui.metrics.findings.causes.chain import chains_of
 from ccltui.metrics.findings.causes.instance_report import Instance, describe
 from ccltui.metrics.findings.causes.roots import (
+    MAX_EXAMINED,
     NOBODY_LATE,
     LateArrivals,
     RootWaiting,
@@ -48,7 +49,6 @@ from ccltui.parsers.numbers import duration
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
 
-MAX_EXAMINED: Final = 20_000
 MAX_SHOWN: Final = 10
 
 _UNKNOWN = CAUSES.index(UNKNOWN)

@@ -521,6 +521,10 @@ class Causes:
             )
         return self._activities[label]
 
+    def forget_intervals(self) -> None:
+        """Free the activities of all ranks: in a large job some 0.5 MB a rank, computed again."""
+        self._activities.clear()
+
     def points(self, labels: tuple[str, ...]) -> SyncPoints:
         """Return the collectives at which these ranks waited for each other."""
         if labels not in self._points:

@@ -81,11 +81,19 @@ class LateArrivals(Struct, frozen=True):
         return round(float((self.lag_ns * self.verdicts.share).sum()))
 
 
+MAX_EXAMINED: Final = 20_000
+"""Number of late arrivals whose causes are searched; of more, those with the most waiting."""
+
+
 def late_arrivals_of(view: View, limit: int) -> list[LateArrivals]:
     """Return the selected instances with a selected late rank, by group; at most ``limit`` in all.
 
-    Those with most waiting are selected. Several metrics share them.
+    Those with most waiting are selected. Several metrics share them. Where all that
+    `straggler_cause` examines will be asked for too, the causes are those that it finds: what the
+    ranks did is listed once then.
     """
+    if limit < MAX_EXAMINED and "straggler_cause" in view.expected:
+        late_arrivals_of(view, MAX_EXAMINED)
     return view.remember((late_arrivals_of, limit), lambda: _late_arrivals(view, limit))
 
 
@@ -103,7 +111,9 @@ def _late_arrivals(view: View, limit: int) -> list[LateArrivals]:
         chosen = wait >= least
         if chosen.any():
             late_rows = one[chosen]
-            verdicts = job_causes(view).verdicts(part.number, late_rows)
+            causes = job_causes(view)
+            known = causes.known_verdicts(part.number, late_rows)
+            verdicts = known or causes.verdicts(part.number, late_rows)
             lag = part.arrived.lag_ns[late_rows]
             found.append(LateArrivals(part, late_rows, lag, wait[chosen], verdicts, len(one)))
     return found

@@ -15,7 +15,7 @@ from ccltui.metrics.findings.causes import chain, segments
 from ccltui.metrics.findings.causes.cause_search import Causes, VerdictRequest, Verdicts, job_causes
 from ccltui.metrics.findings.causes.chain import Search, run_searches
 from ccltui.metrics.findings.rank_time.partition import partition
-from ccltui.metrics.metric import Metric
+from ccltui.metrics.metric import Metric, expect
 from ccltui.metrics.view import job_view
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.job import open_job
@@ -117,6 +117,29 @@ def test_the_worst_are_judged_by_name_however_many_are_late(
     assert "more_kernels" in alone
     assert "compute" not in alone
     assert causes_of_worst(blame_chain) == alone
+
+
+def test_arrivals_that_another_metric_will_ask_for_are_judged_at_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    late = Straggler(1, "more_kernels", 2_000_000, None)
+    write_job(tmp_path, Spec.quiet(tp=4, steps=4, stragglers=(late,)))
+    metrics = (blame_chain, straggler_cause)
+    usual = [metric.run(View(open_job(tmp_path))) for metric in metrics]
+    judge, judged = Causes.judge, []
+
+    def counted(causes: Causes, request: VerdictRequest) -> Verdicts:
+        judged.append(request)
+        return judge(causes, request)
+
+    view = View(open_job(tmp_path))
+    expect(view, metrics)
+    monkeypatch.setattr(Causes, "judge", counted)
+    blame_chain.run(view)
+    before = len(judged)
+
+    assert [metric.run(view) for metric in metrics] == usual
+    assert len(judged) == before
 
 
 def test_arrivals_that_were_judged_are_not_judged_again(
