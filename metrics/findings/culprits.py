@@ -43,6 +43,7 @@ from ccltui.metrics.findings.waits.own_times import (
     computes_longer,
     has_stages,
     is_always_slow,
+    is_busiest,
     is_supported,
 )
 from ccltui.metrics.view.words import sentence
@@ -213,7 +214,8 @@ class Culprits:
             return True
         if share < LEAST_UNSURE or not is_supported(self._view, (label,), share):
             return False
-        if self._all_hosts_are_late and self.cause_of(label) != "compute":
+        of_all = self._all_hosts_are_late and self.cause_of(label) != "compute"
+        if of_all and not is_busiest(self._view, label):
             return False
         return share > STANDS_OUT * other or self._sets_the_pace(label, share)
 

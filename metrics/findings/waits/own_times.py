@@ -530,6 +530,13 @@ def is_supported(view: View, labels: Sequence[str], share: float) -> bool:
     return _reaches(busy_excess(view), labels, share)
 
 
+def is_busiest(view: View, label: str) -> bool:
+    """Whether no other rank comes near to what a rank is busy longer than the typical one."""
+    excess = busy_excess(view)
+    most = excess.get(label, 0.0)
+    return most > 0 and all(one <= SECOND * most for other, one in excess.items() if other != label)
+
+
 def computes_longer(view: View, labels: Sequence[str], share: float) -> bool:
     """Whether ranks compute long enough to lose a share of the time of all by it.
 

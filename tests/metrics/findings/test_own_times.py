@@ -324,7 +324,17 @@ def test_passes_that_vary_by_chance_make_nobody_slow_in_single_steps(
     assert slower_ranks(view_of(tmp_path, random_spec(seed, varied=True))) is None
 
 
-def test_of_hosts_that_are_all_late_none_is_named(tmp_path: Path) -> None:
-    found = find("findings").run(view_of(tmp_path, random_spec(781543, varied=True))).details
+@pytest.mark.parametrize(
+    ("seed", "ranks"),
+    [
+        (781543, []),  # another rank is busy for nearly as long
+        (781769, [["1"]]),  # no other is: it pauses in one step
+    ],
+)
+def test_of_hosts_that_are_all_late_one_is_named_that_exceeds_all_others(
+    seed: int, ranks: list[list[str]], tmp_path: Path
+) -> None:
+    found = find("findings").run(view_of(tmp_path, random_spec(seed, varied=True))).details
 
-    assert not [one for one in found["findings"] if one["where"]["ranks"]]
+    named = [one["where"]["ranks"] for one in found["findings"]]
+    assert [one for one in named if one] == ranks
