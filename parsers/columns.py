@@ -51,6 +51,7 @@ class StoredColumn(msgspec.Struct, frozen=True, array_like=True):
 
 
 _decode_places: Final = msgspec.json.Decoder(tuple[StoredColumn, ...], strict=True).decode
+_decode_place: Final = msgspec.json.Decoder(StoredColumn, strict=True).decode
 
 
 class OpenFile:
@@ -97,6 +98,13 @@ class ColumnFile(msgspec.Struct, frozen=True):
         Raises ValueError where they are not encoded.
         """
         return _decode_places(self.encoded)
+
+    def column(self, name: str) -> StoredColumn | None:
+        """Position of one column, without decoding the others; None where there is none."""
+        begin = self.encoded.find(f'["{name}",'.encode())
+        if begin < 0:
+            return None
+        return _decode_place(self.encoded[begin : self.encoded.index(b"]", begin) + 1])
 
 
 MISSING = -1

@@ -268,38 +268,31 @@ _EVENT_COLUMNS: Final[dict[str, type]] = dict((*Events.COLUMNS, *Events.SPARSE))
 class MappedColumns:
     """Columns of one rank in the bytes of a mapped file."""
 
-    def __init__(self, place: ColumnFile, data: npt.NDArray[np.uint8]) -> None:
-        """Take the place of each column. Raises ValueError and KeyError where one does not fit."""
+    def __init__(
+        self, place: ColumnFile, data: npt.NDArray[np.uint8], columns: Iterable[StoredColumn]
+    ) -> None:
+        """Check the places of ``columns``. Raises ValueError, KeyError where one does not fit."""
         self.place = place
         self.data = data
-        self._columns: dict[str, StoredColumn] | None = {one.name: one for one in place.columns}
         self._intact: set[str] = set()
         self._lock = threading.Lock()
         self._fresh: RankTrace | None = None  # the trace, once it was read again
         self._tables: dict[str, tuple[int, int]] = {}
-        for column in self._columns.values():
+        for column in columns:
             _require_fit(column, len(data))
             table = sys.intern(column.name.partition("/")[0])
             if table not in self._tables or column.name.endswith("/start_ns"):
                 self._tables[table] = column.length, column.first
 
     def __contains__(self, name: str) -> bool:
-        return name in self.columns
+        return self.place.column(name) is not None
 
     def __getitem__(self, name: str) -> StoredColumn:
         """Place of a column. Raises KeyError."""
-        return self.columns[name]
-
-    @property
-    def columns(self) -> dict[str, StoredColumn]:
-        """Place of each column by name; stays decoded from its first use on."""
-        if self._columns is None:
-            self._columns = {one.name: one for one in self.place.columns}
-        return self._columns
-
-    def keep_encoded(self) -> None:
-        """Forget the places of columns until one is used."""
-        self._columns = None
+        column = self.place.column(name)
+        if column is None:
+            raise KeyError(name)
+        return column
 
     @cached_property
     def packed(self) -> Mapping[str, list[str]]:
@@ -330,7 +323,7 @@ class MappedColumns:
         Raises:
             TraceError: The column is damaged, and the trace cannot be read again.
         """
-        column = self.columns[name]
+        column = self[name]
         if name not in self._intact:
             if self._fresh is not None or not is_intact(column, self.data):
                 return self._from_trace(column)
@@ -525,10 +518,10 @@ def map_columns(place: ColumnFile, descriptor: int | None = None) -> StoredColum
     They are checked at their first use. Raises OSError where the file cannot be opened, ValueError
     and KeyError where it does not fit.
     """
-    mapped = MappedColumns(place, map_bytes(place, descriptor))
+    columns = place.columns
+    mapped = MappedColumns(place, map_bytes(place, descriptor), columns)
     groups = [name for name in mapped.groups if name not in ("strings", "collectives", "samples")]
-    _require_columns(mapped, groups)
-    mapped.keep_encoded()
+    _require_columns(columns, groups)
     return StoredColumns(
         strings=StoredStrings(mapped),
         events={_group(name): StoredEvents(mapped, _group(name)) for name in groups},
@@ -537,14 +530,15 @@ def map_columns(place: ColumnFile, descriptor: int | None = None) -> StoredColum
     )
 
 
-def _require_columns(mapped: MappedColumns, groups: list[str]) -> None:
+def _require_columns(places: Iterable[StoredColumn], groups: list[str]) -> None:
     """Raise KeyError or ValueError where a column is missing, or has another length."""
+    length = {column.name: column.length for column in places}
     tables = [("collectives", CollectiveArgs.COLUMNS), ("samples", Samples.COLUMNS)]
     tables += [(group, Events.COLUMNS) for group in groups]
     for table, columns in tables:
-        if len({mapped[f"{table}/{name}"].length for name, _ in columns}) > 1:
+        if len({length[f"{table}/{name}"] for name, _ in columns}) > 1:
             raise ValueError(f"columns of {table} have several lengths")
-    _ = mapped["strings/blob"], mapped["strings/offsets"]
+    _ = length["strings/blob"], length["strings/offsets"]
 
 
 def map_bytes(place: ColumnFile, descriptor: int | None = None) -> npt.NDArray[np.uint8]:

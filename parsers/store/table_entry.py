@@ -117,7 +117,7 @@ def open_table(store: Store, key: str, facts: type[Facts]) -> tuple[StoredTable,
         path = store.directory / key / COLUMNS_NAME
         place = ColumnFile(path, bytes(manifest.columns), manifest.total_bytes)
         found = msgspec.json.decode(manifest.facts, type=facts, strict=True)
-        return StoredTable(place, map_bytes(place, descriptor)), found
+        return StoredTable(place, map_bytes(place, descriptor), place.columns), found
 
 
 def drop_table(directory: Path, key: str) -> None:

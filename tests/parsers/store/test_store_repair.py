@@ -366,7 +366,7 @@ def test_a_changed_column_is_found_at_its_first_use(
         at = column.end - 1
         change(path, data[:at] + bytes([data[at] ^ 64]) + data[at + 1 :])
         assert store.intact_part("k", 0) is None
-        damaged = MappedColumns(trace.place, map_bytes(trace.place))
+        damaged = MappedColumns(trace.place, map_bytes(trace.place), trace.place.columns)
         with pytest.raises(DamagedColumnsError, match=re.escape(str(path))):
             damaged.array(column.name)
         for other in stored:
@@ -374,6 +374,14 @@ def test_a_changed_column_is_found_at_its_first_use(
                 damaged.array(other.name)
     change(path, data)
     assert store.intact_part("k", 0) is not None
+
+
+def test_one_place_is_found_without_the_others(tmp_path: Path) -> None:
+    place = written(tmp_path).open("k").place
+    assert place is not None
+
+    assert [place.column(column.name) for column in place.columns] == list(place.columns)
+    assert place.column("gpu/start") is None  # the beginning of a name
 
 
 def test_opening_reads_no_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
