@@ -66,36 +66,26 @@ def choose(arrived: GroupArrivals, rows: Bool, columns: I64, members: I64, floor
         members: Index of each into the labels of the job.
         floor_ns: The lag floor of the arrivals.
     """
-    if len(columns) == len(arrived.labels):
-        return _choose_rows(arrived, rows, members)
-    start, dur = arrived.start_ns[rows][:, columns], arrived.dur_ns[rows][:, columns]
-    return Chosen(
-        group=arrived.match.group,
-        members=members,
-        kind=arrived.match.kind[rows],
-        confidence=arrived.confidence[rows],
-        step=arrived.match.step[rows],
-        start_ns=start,
-        dur_ns=dur,
-        lateness=clock_free(dur, floor_ns),
-        aligned=None if arrived.by_start is None else by_start(start, floor_ns),
-    )
-
-
-def _choose_rows(arrived: GroupArrivals, rows: Bool, members: I64) -> Chosen:
-    """Select instances with all members, whose lateness is known; without a copy where all are."""
-    picked: Bool | slice = slice(None) if rows.all() else rows
-    aligned = arrived.by_start
+    picked: Bool | slice = rows
+    if len(columns) == len(arrived.labels):  # lateness is known; no copy where all rows are picked
+        picked = slice(None) if rows.all() else rows
+        start, dur = arrived.start_ns[picked], arrived.dur_ns[picked]
+        lateness = arrived.clock_free.take(picked)
+        aligned = None if arrived.by_start is None else arrived.by_start.take(picked)
+    else:
+        start, dur = arrived.start_ns[rows][:, columns], arrived.dur_ns[rows][:, columns]
+        lateness = clock_free(dur, floor_ns)
+        aligned = None if arrived.by_start is None else by_start(start, floor_ns)
     return Chosen(
         group=arrived.match.group,
         members=members,
         kind=arrived.match.kind[picked],
         confidence=arrived.confidence[picked],
         step=arrived.match.step[picked],
-        start_ns=arrived.start_ns[picked],
-        dur_ns=arrived.dur_ns[picked],
-        lateness=arrived.clock_free.take(picked),
-        aligned=None if aligned is None else aligned.take(picked),
+        start_ns=start,
+        dur_ns=dur,
+        lateness=lateness,
+        aligned=aligned,
     )
 
 

@@ -77,12 +77,7 @@ class EventReport(Struct, frozen=True):
     def document(self) -> dict[str, Any]:
         """Return the report as JSON: facts that are not recorded are null, with the reason."""
         return {
-            "rank": self.event.rank,
-            "group": self.event.group,
-            "row": self.event.row,
-            "name": self.name,
-            "start_ns": self.start_ns,
-            "dur_ns": self.dur_ns,
+            **_place(self),
             "facts": [
                 {
                     "name": one.name,
@@ -93,16 +88,14 @@ class EventReport(Struct, frozen=True):
                 for one in self.facts
             ],
             "links": [
-                {
-                    "relation": one.relation,
-                    "rank": one.event.rank,
-                    "group": one.event.group,
-                    "row": one.event.row,
-                    "name": one.name,
-                    "start_ns": one.start_ns,
-                    "dur_ns": one.dur_ns,
-                    "note": one.note or None,
-                }
+                {"relation": one.relation, **_place(one), "note": one.note or None}
                 for one in self.links
             ],
         }
+
+
+def _place(of: EventReport | Link) -> dict[str, Any]:
+    return {
+        **{"rank": of.event.rank, "group": of.event.group, "row": of.event.row},
+        **{"name": of.name, "start_ns": of.start_ns, "dur_ns": of.dur_ns},
+    }

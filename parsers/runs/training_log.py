@@ -254,14 +254,8 @@ class _Reading:
         return TrainingLog(
             dialect=dialect,
             step=steps,
-            loss=_column(lines, "loss"),
             time_s=time_s,
-            tokens_per_s=_column(lines, "tokens_per_s"),
-            samples_per_s=_column(lines, "samples_per_s"),
-            tokens_per_s_per_device=_column(lines, "tokens_per_s_per_device"),
-            tflops_per_device=_column(lines, "tflops_per_device"),
-            memory_gib=_column(lines, "memory_gib"),
-            global_batch=_column(lines, "global_batch"),
+            **{name: _column(lines, name) for name in _STATED_COLUMNS},
             total_steps=total,
             world_size=world_size,
             end=end,
@@ -270,6 +264,12 @@ class _Reading:
             mean_samples_per_s=whole.get("samples_per_s"),
             notes=notes,
         )
+
+
+_STATED_COLUMNS: Final = (
+    *("loss", "tokens_per_s", "samples_per_s", "tokens_per_s_per_device", "tflops_per_device"),
+    *("memory_gib", "global_batch"),
+)
 
 
 def _column(lines: list[StepLine], name: str) -> F64:

@@ -71,12 +71,8 @@ def board_section(view: View, results: Mapping[str, Result]) -> Section:
     purpose = "How the time of each rank divides, and who waits for whom."
     labels = [rank.label for rank in view.ranks]
     if not labels:
-        return Section(
-            "ranks",
-            "Ranks",
-            purpose,
-            absent=why_absent(results, "step_composition") or "no rank is in the selection",
-        )
+        absent = why_absent(results, "step_composition") or "no rank is in the selection"
+        return Section("ranks", "Ranks", purpose, absent=absent)
     shown = _shown(labels, results)
     columns, sources = _board_columns(results)
     if not sources:

@@ -42,12 +42,10 @@ if TYPE_CHECKING:
 def run_nccl_calls(view: View) -> Result:
     """Calls of the profiled node divided by the backward passes of the same node."""
     told, (run, calls) = runs_with(view, nccl_calls, "ranges of NCCL and of backward passes")
-    rows = [_row(one, value) for one, value in told]
-    leading = rows[[one for one, _ in told].index(run)]
     return run_answer(
         run_nccl_calls,
         view,
-        {**leading, "runs": rows},
+        {**_row(run, calls), "runs": [_row(one, value) for one, value in told]},
         runs=told,
         leading=run,
         basis={

@@ -48,7 +48,7 @@ def run_step_time(view: View) -> Result:
     """Mean, median and p95 with the number of samples behind them and their coverage."""
     told, (run, times) = runs_with(view, step_times, "step times")
     rows = [_row(one, value) for one, value in told]
-    leading = rows[[one for one, _ in told].index(run)]
+    leading = _row(run, times)
     text = times.caveat
     reasons = [Reason("sampled_steps", text)] if text else []
     if times.p50_s is None:

@@ -55,9 +55,9 @@ def run_throughput(view: View) -> Result:
     warnings = list(rate.checks)
     if run.profiled:
         warnings.append("nsys was recording: the throughput may be lower than without it")
-    rows = [_row(one, value) for one, value in told]
-    details = {key: rows[[one for one, _ in told].index(run)].get(key) for key in _OF_LEADING}
-    details["runs"] = rows
+    leading = _row(run, rate)
+    details = {key: leading[key] for key in _OF_LEADING}
+    details["runs"] = [_row(one, value) for one, value in told]
     return run_answer(
         run_throughput,
         view,
