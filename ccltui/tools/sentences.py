@@ -82,6 +82,9 @@ _CALLS: Final[Mapping[str, str]] = {
 }
 """Example values by the function that makes the text."""
 
+_KEYS_WITH_COMMENT: Final = re.compile(r"^ *# [\w ()]+: (.+)$", re.MULTILINE)
+"""Lines of a file that we write, each a key and what it means: a sentence each."""
+
 SECTIONS: Final = (
     ("findings", "Findings: what costs time"),
     ("reasons", "Why a metric is unavailable or covers a part"),
@@ -161,9 +164,11 @@ class _Module:
         """Yield the sentences in the order of the source."""
         for node in _in_order(self.tree):
             if isinstance(node, ast.JoinedStr | ast.Constant) and _is_text(node, self.parents):
-                text = " ".join(self.text(node).split())
-                if _reads_as_sentence(text):
-                    yield Sentence(_section(self.name, node, self.parents), self.name, text)
+                whole = self.text(node)
+                for part in _KEYS_WITH_COMMENT.findall(whole) or [whole]:
+                    text = " ".join(part.split())
+                    if _reads_as_sentence(text):
+                        yield Sentence(_section(self.name, node, self.parents), self.name, text)
 
     def text(self, node: ast.expr, depth: int = 0) -> str:
         """Return a string with examples in its fields."""
