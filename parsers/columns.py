@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Final, Literal
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from isal import isal_zlib
 from msgspec import Struct
 
 from ccltui.parsers.array_types import F32, F64, I8, I32, I64, U64, Bool, SortOrder
@@ -75,8 +76,8 @@ class ColumnFile(msgspec.Struct, frozen=True):
 
     Attributes:
         path: Name of the file.
-        encoded: `columns` as JSON: as objects those of a rank take 18 KB, and thousands of ranks
-            are held by processes that look at few of them.
+        compressed: `columns` as JSON, compressed: as objects those of a rank take 18 KB, as JSON 3,
+            and processes hold thousands of ranks of which they look at few.
         total_bytes: Size of all columns with their padding.
         kept: The open file, where it cannot be opened by name any more.
         begin: First byte of this rank in a file of several, None where the file holds one rank.
@@ -85,7 +86,7 @@ class ColumnFile(msgspec.Struct, frozen=True):
     """
 
     path: Path
-    encoded: bytes
+    compressed: bytes
     total_bytes: int
     kept: OpenFile | None = None
     begin: int | None = None
@@ -99,12 +100,23 @@ class ColumnFile(msgspec.Struct, frozen=True):
         """
         return _decode_places(self.encoded)
 
-    def column(self, name: str) -> StoredColumn | None:
-        """Position of one column, without decoding the others; None where there is none."""
-        begin = self.encoded.find(f'["{name}",'.encode())
-        if begin < 0:
-            return None
-        return _decode_place(self.encoded[begin : self.encoded.index(b"]", begin) + 1])
+    @property
+    def encoded(self) -> bytes:
+        """The same as JSON."""
+        return isal_zlib.decompress(self.compressed)
+
+
+def compressed_places(encoded: bytes) -> bytes:
+    """Return positions of columns as `ColumnFile` keeps them."""
+    return isal_zlib.compress(encoded, 1)
+
+
+def place_of(name: str, encoded: bytes) -> StoredColumn | None:
+    """Position of one column, without decoding the others; None where there is none."""
+    begin = encoded.find(f'["{name}",'.encode())
+    if begin < 0:
+        return None
+    return _decode_place(encoded[begin : encoded.index(b"]", begin) + 1])
 
 
 MISSING = -1

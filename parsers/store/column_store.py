@@ -56,6 +56,7 @@ from ccltui.parsers.columns import (
     SourceFile,
     StoredColumn,
     Track,
+    compressed_places,
 )
 from ccltui.parsers.store.cache_place import store_limit
 from ccltui.parsers.store.store_entry import (
@@ -578,7 +579,12 @@ def _mapped(
     manifest = msgspec.json.decode(text, type=_Manifest, strict=True)
     if (manifest.version, manifest.key) != (STORE_VERSION, path.parent.name):
         raise ValueError(path)
-    place = ColumnFile(path, bytes(manifest.columns), manifest.total_bytes, read_again=read_again)
+    place = ColumnFile(
+        path,
+        compressed_places(bytes(manifest.columns)),
+        manifest.total_bytes,
+        read_again=read_again,
+    )
     columns = map_columns(place, descriptor)
     facts = {name: getattr(manifest, name) for name in _FACTS}
     facts["process_groups"] = tuple(_process_group(bytes(raw)) for raw in manifest.process_groups)

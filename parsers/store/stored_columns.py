@@ -46,6 +46,7 @@ from ccltui.parsers.columns import (
     Samples,
     StoredColumn,
     Strings,
+    place_of,
 )
 from ccltui.parsers.errors import DamagedColumnsError
 
@@ -266,7 +267,10 @@ _EVENT_COLUMNS: Final[dict[str, type]] = dict((*Events.COLUMNS, *Events.SPARSE))
 
 
 class MappedColumns:
-    """Columns of one rank in the bytes of a mapped file."""
+    """Columns of one rank in the bytes of a mapped file.
+
+    What only ranks need of which a column is used is made at the first use.
+    """
 
     def __init__(
         self, place: ColumnFile, data: npt.NDArray[np.uint8], columns: Iterable[StoredColumn]
@@ -274,7 +278,8 @@ class MappedColumns:
         """Check the places of ``columns``. Raises ValueError, KeyError where one does not fit."""
         self.place = place
         self.data = data
-        self._intact: set[str] = set()
+        self._encoded = b""
+        self._intact: frozenset[str] = frozenset()
         self._lock = threading.Lock()
         self._fresh: RankTrace | None = None  # the trace, once it was read again
         self._tables: dict[str, tuple[int, int]] = {}
@@ -285,14 +290,19 @@ class MappedColumns:
                 self._tables[table] = column.length, column.first
 
     def __contains__(self, name: str) -> bool:
-        return self.place.column(name) is not None
+        return self._place(name) is not None
 
     def __getitem__(self, name: str) -> StoredColumn:
         """Place of a column. Raises KeyError."""
-        column = self.place.column(name)
+        column = self._place(name)
         if column is None:
             raise KeyError(name)
         return column
+
+    def _place(self, name: str) -> StoredColumn | None:
+        if not self._encoded:
+            self._encoded = self.place.encoded
+        return place_of(name, self._encoded)
 
     @cached_property
     def packed(self) -> Mapping[str, list[str]]:
@@ -327,7 +337,7 @@ class MappedColumns:
         if name not in self._intact:
             if self._fresh is not None or not is_intact(column, self.data):
                 return self._from_trace(column)
-            self._intact.add(name)
+            self._intact |= {name}
         return _values(column, self.data)
 
     def _from_trace(self, column: StoredColumn) -> npt.NDArray[Any]:

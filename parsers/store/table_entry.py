@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ccltui.parsers.columns import ColumnFile, StoredColumn
+from ccltui.parsers.columns import ColumnFile, StoredColumn, compressed_places
 from ccltui.parsers.store.column_store import DamagedEntryError, Store
 from ccltui.parsers.store.store_entry import (
     COLUMNS_NAME,
@@ -115,7 +115,7 @@ def open_table(store: Store, key: str, facts: type[Facts]) -> tuple[StoredTable,
         if (manifest.table_version, manifest.key) != (TABLE_VERSION, key):
             raise ValueError(key)
         path = store.directory / key / COLUMNS_NAME
-        place = ColumnFile(path, bytes(manifest.columns), manifest.total_bytes)
+        place = ColumnFile(path, compressed_places(bytes(manifest.columns)), manifest.total_bytes)
         found = msgspec.json.decode(manifest.facts, type=facts, strict=True)
         return StoredTable(place, map_bytes(place, descriptor), place.columns), found
 

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import pytest
 from isal import isal_zlib
 
-from ccltui.parsers.columns import StoredColumn
+from ccltui.parsers.columns import StoredColumn, place_of
 from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.errors import DamagedColumnsError
 from ccltui.parsers.ingest.load import Failed, Loaded, load
@@ -380,8 +380,10 @@ def test_one_place_is_found_without_the_others(tmp_path: Path) -> None:
     place = written(tmp_path).open("k").place
     assert place is not None
 
-    assert [place.column(column.name) for column in place.columns] == list(place.columns)
-    assert place.column("gpu/start") is None  # the beginning of a name
+    every = [place_of(column.name, place.encoded) for column in place.columns]
+
+    assert every == list(place.columns)
+    assert place_of("gpu/start", place.encoded) is None  # the beginning of a name
 
 
 def test_opening_reads_no_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
