@@ -20,6 +20,7 @@ from ccltui.metrics.arrays.statistics import median, microseconds
 from ccltui.metrics.model.classify import COMM
 from ccltui.metrics.model.decode_loop import replays_of
 from ccltui.metrics.model.kernel_names import bare_name
+from ccltui.metrics.view.rank_view import in_turn
 from ccltui.parsers.columns import MISSING
 from ccltui.parsers.names import natural_key
 
@@ -139,7 +140,7 @@ def nodes_of(ranks: Sequence[RankView]) -> list[Node]:
     """Return the nodes of the graphs that ranks replay, most time first; without any, none."""
     found: defaultdict[NodeKey, dict[str, RankNode]] = defaultdict(dict)
     described: dict[NodeKey, tuple[str, str, bool]] = {}
-    for rank in ranks:
+    for rank in in_turn(ranks):
         for key, about, durations in _nodes_on(rank):
             found[key][rank.label] = _summed(durations)
             known = described.get(key)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, Final, TypeVar
 
@@ -126,7 +126,7 @@ class RankView:
         expected: Callable[[], Sequence[RankSum]] = tuple,
     ) -> None:
         self.facts = facts
-        self._is_large = is_large
+        self.is_large = is_large
         self._expected = expected
         self._is_summing = False
         self.trace = facts.trace
@@ -154,7 +154,7 @@ class RankView:
         merging the intervals anew for each of them takes several times as long.
         """
         if key not in self._sums:
-            if self._is_large and not self._is_summing:
+            if self.is_large and not self._is_summing:
                 with self._forgetting():
                     self._sums[key] = make()
                     self._sum_up_others()
@@ -518,3 +518,15 @@ class RankView:
     def num_uncorrelated(self) -> int:
         """Number of rows of device work without a launch record."""
         return int(self.facts.work.uncorrelated.sum())
+
+
+def in_turn(ranks: Iterable[RankView]) -> Iterator[RankView]:
+    """Yield ranks one by one; in a large job each frees its intervals and columns behind it.
+
+    Of all ranks the pages of the columns alone, 0.4 MB a rank of 10,000 kernels, are a tenth of
+    what a job takes.
+    """
+    for rank in ranks:
+        yield rank
+        if rank.is_large:
+            rank.forget_intervals()

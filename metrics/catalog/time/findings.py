@@ -12,7 +12,7 @@ from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.view.exposed_waits import MATERIALITY, MATERIALITY_TEXT
 from ccltui.metrics.view.provenance import answer, require_traces
-from ccltui.metrics.view.rank_view import of_rank, totals
+from ccltui.metrics.view.rank_view import in_turn, of_rank, totals
 from ccltui.metrics.view.viewer_losses import overlapping
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def findings(view: View) -> Result:
         "per_rank": {} if portions is None else {r.rank: r.to_dict() for r in portions.ranks},
     }
     if portions is not None:
-        details["overlapping_events"] = sum(overlapping(rank.trace) for rank in view.ranks)
+        details["overlapping_events"] = sum(overlapping(rank.trace) for rank in in_turn(view.ranks))
     without_times = "; ".join(found.unknown) or "nothing here has a time"
     return answer(
         findings,

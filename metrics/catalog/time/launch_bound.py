@@ -13,6 +13,7 @@ from ccltui.metrics.findings.rank_time.idle_causes import Gaps, idle_gaps, requi
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import refuse
+from ccltui.metrics.view.rank_view import in_turn
 from ccltui.parsers.array_types import I64
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def launch_bound(view: View) -> Result:
         raise refuse("not_applicable", "the device is never idle between launched work")
     late = sum(gap.late for gap in gaps.values())
     late_ns = sum(gap.late_ns for gap in gaps.values())
-    delays = np.concatenate([_delays(rank) for rank in ranks])
+    delays = np.concatenate([_delays(rank) for rank in in_turn(ranks)])
     p50, p95 = middle_and_rank(delays, 0.95) if len(delays) else (None, None)
     details: dict[str, Any] = {
         "launch_bound_ratio": late / known,

@@ -27,6 +27,7 @@ from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.config_conflicts import run_conflicts
 from ccltui.metrics.view.data_quality import guessed_steps, without_device_times
 from ccltui.metrics.view.provenance import answer
+from ccltui.metrics.view.rank_view import in_turn
 from ccltui.parsers.array_types import I64
 
 if TYPE_CHECKING:
@@ -292,7 +293,9 @@ def pipeline_bubble(view: View) -> Result:
     bandwidth = _bandwidth(view)
     moves = any(_has_transfers(view, rank, assume=assume) for rank in ranks)
     transfers = transfer_times(view, bandwidth) if moves else {}
-    parts = [measure(view, rank, transfers, degree=degree, assume=assume) for rank in ranks]
+    parts = [
+        measure(view, rank, transfers, degree=degree, assume=assume) for rank in in_turn(ranks)
+    ]
     window = sum(part.window for part in parts)
     if not window:
         raise refuse("window_empty", "no device work in the steps or the window")

@@ -40,6 +40,7 @@ from ccltui.metrics.model.communicator_groups import format_ranks
 from ccltui.metrics.model.kernel_names import bare_name, category_of
 from ccltui.metrics.unavailable import Refusal
 from ccltui.metrics.view.data_quality import missing_ranks
+from ccltui.metrics.view.rank_view import in_turn
 from ccltui.metrics.view.words import numbers_text, sentence, short_name
 from ccltui.metrics.workload.call_parts import dims_of_types
 from ccltui.metrics.workload.job_steps import longer_by_nature
@@ -459,7 +460,7 @@ def _idle_detail(
 
 def _kernel_size(ranks: Sequence[RankView], scale: Scale) -> str:
     """Return how many kernels a step has, and how short: what a host has to keep up with."""
-    durations = [rank.trace.group("gpu").dur_ns[rank.starts_inside] for rank in ranks]
+    durations = [rank.trace.group("gpu").dur_ns[rank.starts_inside] for rank in in_turn(ranks)]
     every = np.concatenate(durations)
     if not len(every):
         return ""
@@ -515,7 +516,7 @@ def _short_span(ranks: Sequence[RankView]) -> str:
     nobody would say that it computes all the time.
     """
     work = sum(rank.facts.extent.total_ns for rank in ranks)
-    recorded = sum((rank.trace.last_ns or 0) - (rank.trace.first_ns or 0) for rank in ranks)
+    recorded = sum((r.trace.last_ns or 0) - (r.trace.first_ns or 0) for r in in_turn(ranks))
     if work >= SHORT_SPAN * recorded:
         return ""
     measured = sum(rank.window_ns for rank in ranks)

@@ -392,12 +392,13 @@ def _rounding_ns(view: View) -> int:
 
 def _rounding_of(view: View) -> int:
     known = max(MIN_TOLERANCE_NS, RESIDUALS * (view.clocks.residual_p95_ns or 0))
-    early = [
-        begun_too_early(view.facts.ranks[item.label], item.calls)
-        for item in view.match_inputs
-        if view.facts.ranks[item.label].has_kernels
-    ]
-    return max([known, *(int(one.max(initial=0)) for one in early)])
+    for item in view.match_inputs:
+        facts = view.facts.ranks[item.label]
+        if facts.has_kernels:
+            known = max(known, int(begun_too_early(facts, item.calls).max(initial=0)))
+        if view.facts.is_large:
+            facts.forget_intervals()
+    return known
 
 
 def _without_steps(view: View, inputs: Sequence[MatchInput]) -> dict[str, str]:
@@ -433,7 +434,7 @@ def _lines(
         mine = None if implied is None else implied[item.label]
         found.append(step_lines(facts, item.calls, chosen, mine, _rounding_ns(view)))
         if view.facts.is_large:
-            facts.forget_launches()
+            facts.forget_intervals()
     return found
 
 

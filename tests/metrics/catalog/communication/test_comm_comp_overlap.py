@@ -12,6 +12,7 @@ from ccltui.metrics.registry import metrics
 from ccltui.metrics.result import Result
 from ccltui.metrics.view import job_view
 from ccltui.metrics.view.job_view import View, ViewOptions
+from ccltui.metrics.view.rank_view import in_turn
 from ccltui.parsers.columns import ProcessGroup, RankTrace
 from ccltui.parsers.window import Window
 
@@ -239,6 +240,22 @@ def test_which_call_launched_what_is_not_kept_for_all_ranks_of_a_large_job(
 
         assert len(view.facts.named_calls["0"]) == 1
         assert ("launch_row" in vars(view.facts.ranks["0"])) is kept
+
+
+def test_ranks_of_a_large_job_free_their_columns_one_by_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(job_view, "_MANY_ROWS", 1)
+    view = View(job(*(rank_trace(rank, gpu=[kernel("gemm", 0, 30)]) for rank in (0, 1))))
+
+    held = []
+    for rank in in_turn(view.ranks):
+        assert rank.comp_ns == 30_000
+        assert len(rank.comp) == 1
+        held.append(["comp" in vars(one) for one in view.ranks])
+
+    assert held == [[True, False], [False, True]]
+    assert not any("comp" in vars(one) for one in view.ranks)
 
 
 def test_a_group_limits_communication_and_leaves_computation() -> None:
