@@ -202,25 +202,28 @@ def _replayed(view: View, mine: Bool, usual: F64) -> float | None:
     # Ranks that seem to wait for no others may do so in calls without a match.
     untold = len(job.together) > 1 and bool((job.table.instance < 0).any())
     untold |= why_apart(job, names_only=job_facts(view).names_only) is not None
-    if not is_exact or untold or _unlinked_behind(job, mine) > MAX_UNLINKED:
+    unlinked, hidden = _unlinked_behind(job, mine)
+    if not is_exact or untold or unlinked > MAX_UNLINKED:
         return None
     own = ladder.recorded_transfer
     saved = savings.with_transfers(np.where(mine, np.minimum(own, usual), own))
-    return saved / float(ladder.delayed.mean())
+    return saved / float(ladder.delayed.mean()) + hidden
 
 
-def _unlinked_behind(job: JobLines, mine: Bool) -> float:
-    """Return the share of calls without a match in the time behind the first ones of a link.
+def _unlinked_behind(job: JobLines, mine: Bool) -> tuple[float, float]:
+    """Return the share of calls without a match in those behind the first ones of a link.
 
-    Counted are the calls of its members: what others wait for is behind theirs.
+    Then their share of the time, which is the most that they hide. Counted are the calls of the
+    members: what others wait for is behind theirs.
     """
     table = job.table
     calls = np.flatnonzero(np.append(mine, False)[table.instance])
     begin = np.full(table.num_lines, np.iinfo(np.int64).max)
     np.minimum.at(begin, table.line[calls], table.start_ns[calls])
     behind = table.start_ns >= begin[table.line]
-    unlinked = table.dur_ns[behind & (table.instance < 0)].sum()
-    return float(unlinked) / max(int(table.dur_ns[behind].sum()), 1)
+    unlinked = float(table.dur_ns[behind & (table.instance < 0)].sum())
+    spent = float(job.measured_ns[table.step[np.unique(table.line[calls])]].sum())
+    return unlinked / max(int(table.dur_ns[behind].sum()), 1), unlinked / max(spent, 1.0)
 
 
 def _are_whole(view: View, links: _Links) -> Bool:

@@ -298,6 +298,7 @@ def test_a_set_of_ranks_that_cannot_be_a_group_is_no_slow_link(tmp_path: Path) -
         (781511, None),  # of the third, where most transfers before are matched to none
         (781460, None),  # 0.9 % of the step
         (781045, 0.192),  # what it costs in truth
+        (794040, 0.012),  # at least: some of its transfers are matched to none
         (781035, 0.026),  # its transfers take a third of the step, and others wait longer
     ],
 )
