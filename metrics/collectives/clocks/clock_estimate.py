@@ -196,23 +196,67 @@ def solve(observations: Sequence[Observation], count: int) -> F64:
 
     The lowest index of every component is 0, as are nodes without a group.
     """
+    groups = _by_groups(observations, count)
+    if groups is None and _are_pairs(observations):
+        weight = np.array([one.weight for one in observations])
+        return PairEquations.of(observations, count).solve(weight)
     right = np.zeros(count)
-    pairs = _pairs_of_members(observations)
-    if pairs is not None:
-        values = np.stack([one.values for one in observations])
-        weight = np.array([one.weight for one in observations])[:, np.newaxis]
-        np.add.at(right, pairs, weight * (values - values.mean(axis=1, keepdims=True)))
-    else:
-        for one in observations:
-            right[one.members] += one.weight * (one.values - one.values.mean())
+    for one in observations:
+        right[one.members] += one.weight * (one.values - one.values.mean())
     result = np.zeros(count)
-    if (groups := _by_groups(observations, count)) is not None:
+    if groups is not None:
         result[groups.free] = groups.solve(right[groups.free])
         return result
     matrix, free = _normal_equations(observations, count)
     if len(free):
         result[free] = np.linalg.solve(matrix, right[free])
     return result
+
+
+class PairEquations(Struct, frozen=True):
+    """Equations of observations of two members each, which are solved for several weights.
+
+    Attributes:
+        members: Of each observation, int64 [n, 2].
+        values: Likewise, float64 [n, 2].
+        free: Indices that are not the lowest of their component.
+        count: Number of all indices.
+    """
+
+    members: I64
+    values: F64
+    free: I64
+    count: int
+
+    @classmethod
+    def of(cls, observations: Sequence[Observation], count: int) -> PairEquations:
+        """Equations of one observation or more."""
+        members = np.stack([one.members for one in observations])
+        distinct = distinct_values(members[:, 0] * count + members[:, 1])
+        roots = components(list(np.stack(np.divmod(distinct, count), axis=1)), count)
+        values = np.stack([one.values for one in observations])
+        return cls(members, values, np.flatnonzero(roots != np.arange(count)), count)
+
+    def solve(self, weight: F64) -> F64:
+        """Return the values that `solve` returns with these weights, float64 [count]."""
+        rest = weight[:, np.newaxis] * (self.values - self.values.mean(axis=1, keepdims=True))
+        right = np.bincount(self.members.ravel(), rest.ravel(), self.count)
+        result = np.zeros(self.count)
+        if len(self.free):
+            result[self.free] = np.linalg.solve(self.matrix(weight), right[self.free])
+        return result
+
+    def matrix(self, weight: F64) -> F64:
+        """Return the matrix over the free indices."""
+        ones, others = self.members.T
+        rows = np.stack([ones, ones, others, others], axis=1)
+        columns = np.stack([ones, others, ones, others], axis=1)
+        half = 0.5 * weight
+        parts = np.stack([half, -half, -half, half], axis=1)
+        size = self.count * self.count
+        sums = np.bincount((rows * self.count + columns).ravel(), parts.ravel(), size)
+        matrix: F64 = sums.astype(np.float64, copy=False).reshape(self.count, self.count)
+        return matrix[np.ix_(self.free, self.free)]
 
 
 def standard_errors(observations: Sequence[Observation], count: int) -> F64:
@@ -239,31 +283,23 @@ def _by_groups(observations: Sequence[Observation], count: int) -> GroupEquation
 
 def _normal_equations(observations: Sequence[Observation], count: int) -> tuple[F64, I64]:
     """Return the matrix over the indices that are not the lowest of their component, and these."""
+    if _are_pairs(observations):
+        equations = PairEquations.of(observations, count)
+        weight = np.array([one.weight for one in observations])
+        return equations.matrix(weight), equations.free
     laplacian = np.zeros((count, count))
-    pairs = _pairs_of_members(observations)
-    if pairs is not None:
-        half = 0.5 * np.array([one.weight for one in observations])
-        ones, others = pairs.T
-        rows = np.stack([ones, ones, others, others], axis=1)
-        columns = np.stack([ones, others, ones, others], axis=1)
-        np.add.at(laplacian, (rows, columns), np.stack([half, -half, -half, half], axis=1))
-        distinct = distinct_values(ones * count + others)
-        links: Sequence[I64] = list(np.stack(np.divmod(distinct, count), axis=1))
-    else:
-        for one in observations:
-            size = len(one.members)
-            laplacian[np.ix_(one.members, one.members)] += one.weight * (np.eye(size) - 1 / size)
-        links = [one.members for one in observations]
+    for one in observations:
+        size = len(one.members)
+        laplacian[np.ix_(one.members, one.members)] += one.weight * (np.eye(size) - 1 / size)
+    links = [one.members for one in observations]
     roots = components(links, count)
     free = np.flatnonzero(roots != np.arange(count))
     return laplacian[np.ix_(free, free)], free
 
 
-def _pairs_of_members(observations: Sequence[Observation]) -> I64 | None:
-    """Return the members [n, 2] where all observations are of two, which are added at once."""
-    if not observations or any(len(one.members) != 2 for one in observations):
-        return None
-    return np.stack([one.members for one in observations])
+def _are_pairs(observations: Sequence[Observation]) -> bool:
+    """Whether all observations are of two members, which are added at once."""
+    return bool(observations) and all(len(one.members) == 2 for one in observations)
 
 
 FEWEST: Final = 4

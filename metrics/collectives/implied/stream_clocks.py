@@ -13,11 +13,14 @@ from typing import Final
 
 import numpy as np
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ccltui.metrics.arrays.reductions import distinct_values, median_along
 from ccltui.metrics.arrays.typical import UNKNOWN_ERROR, Z_99, slopes
-from ccltui.metrics.collectives.clocks.clock_estimate import Observation, solve, standard_errors
+from ccltui.metrics.collectives.clocks.clock_estimate import (
+    Observation,
+    PairEquations,
+    standard_errors,
+)
 from ccltui.metrics.collectives.implied.stream_evidence import (
     FEWEST,
     FINE,
@@ -302,21 +305,16 @@ def _solved(observations: Sequence[Observation], count: int) -> F64:
 
     weight factor = 1 / (1 + (residual / median residual)^2)
     """
-    values = solve(observations, count)
     if not observations:
-        return values
-    members = np.stack([one.members for one in observations])
-    seen = np.stack([one.values for one in observations])
+        return np.zeros(count)
+    equations = PairEquations.of(observations, count)
+    given = np.array([one.weight for one in observations])
+    values = equations.solve(given)
     for _ in range(REWEIGHTINGS):
-        rest = np.ptp(seen - values[members], axis=1)
+        rest = np.ptp(equations.values - values[equations.members], axis=1)
         usual = max(float(median_along(rest)), 1.0)
-        weight = np.array([one.weight for one in observations]) / (1 + (rest / usual) ** 2)
-        weight = np.maximum(weight, LEAST_WEIGHT * weight.max())
-        weighed = [
-            replace(one, weight=part)
-            for one, part in zip(observations, weight.tolist(), strict=True)
-        ]
-        values = solve(weighed, count)
+        weight = given / (1 + (rest / usual) ** 2)
+        values = equations.solve(np.maximum(weight, LEAST_WEIGHT * weight.max()))
     return values
 
 
