@@ -86,7 +86,9 @@ def _at(scene: Scene, place: Mapping[str, Any]) -> ViewState:
         shown = to_instance(scene, place["group_number"], place["index"])
         if shown is not None:
             # The rank of the finding: it may not be the last to arrive at this very collective.
-            return _with_step(scene, shown.select(rank=place["rank"]), shown.selection.time_ns)
+            if place["rank"] in scene.findings.lanes:
+                shown = shown.select(rank=place["rank"])
+            return _with_step(scene, shown, shown.selection.time_ns)
     return _moment(scene, place)
 
 
