@@ -116,7 +116,8 @@ class Metric(Struct, frozen=True):
             explorer's list of metrics leave it out, because it takes longer than the others.
         origin: Distribution of a metric of another package, "" of a built-in one.
         sums: Functions that it calls for each rank, and that keep few numbers of it with
-            `RankView.sum_up`; see `View.expect`.
+            `RankView.sum_up`; see `View.expect`. Without them a metric is as right, and slower
+            where a large job computes several.
     """
 
     name: str
@@ -315,6 +316,7 @@ class metric(Struct, frozen=True, kw_only=True):  # noqa: N801  (a decorator)
             "name": self.name or compute.__name__,
             "headline": self.headline or self.keys[0],
             "category": self.category or _folder_of(compute.__module__),
+            "parameters": self.parameters or {},
         }
         return Metric(**{**structs.asdict(self), **derived, "compute": compute})
 

@@ -112,7 +112,10 @@ def compressed_places(encoded: bytes) -> bytes:
 
 
 def place_of(name: str, encoded: bytes) -> StoredColumn | None:
-    """Position of one column, without decoding the others; None where there is none."""
+    """Position of one column, without decoding the others; None where there is none.
+
+    ``encoded`` is as msgspec writes it, without spaces.
+    """
     begin = encoded.find(f'["{name}",'.encode())
     if begin < 0:
         return None

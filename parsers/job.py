@@ -492,7 +492,7 @@ class Job(Struct, frozen=True):
 
 
 class JobOptions(TypedDict, total=False):
-    """What is opened of a directory.
+    """Which files of a directory are opened, and as which ranks.
 
     Attributes:
         rank_map: Ranks of files by path or name, where no file states them.
@@ -520,6 +520,8 @@ def start_job(
     nothing is kept. ``walked`` is a listing of ``path`` that was made already. Raises
     :class:`NotFoundError` where the path or the capture does not exist.
     """
+    if unknown := options.keys() - JobOptions.__annotations__.keys():
+        raise TypeError(f"unexpected keywords: {', '.join(sorted(unknown))}")
     discovery = discover(path, rank_map=options.get("rank_map"), store=store, walked=walked)
     mode = options.get("profile_mode", "auto")
     chosen = _chosen(discovery, options.get("iteration"), options.get("capture"), _SOURCES[mode])

@@ -238,9 +238,6 @@ def measure_loaded(
     view = view_of(loaded, selection)
     if view.facts.is_large:
         keep_all_freed()  # numbers of all rows take more than `keep_freed` keeps
-        from ccltui.metrics.metric import expect  # noqa: PLC0415  (as `view_of`)
-
-        expect(view, metrics)
     results = _results(metrics, view, loading, debug=debug)
     if not loaded.complete:
         print_message(_stopped_text(loaded))
@@ -257,14 +254,23 @@ def _results(
 
     Above the memory that is allowed intermediates are freed after each.
     """
+    from ccltui.metrics.metric import expect  # noqa: PLC0415  (as `view_of`)
+
     memory_bytes = loading.memory_bytes
     saved = _saved_results(view, loading)
+    known = {
+        one.name: None if saved is None or one.origin else saved.load(one.name) for one in metrics
+    }
+    missing = [one for one in metrics if known[one.name] is None]
     with contextlib.closing(ComputingLine(sys.stderr)) as line:
         for done, metric in enumerate(metrics):
-            known = None if saved is None or metric.origin else saved.load(metric.name)
-            if known is None:
+            result = known[metric.name]
+            if result is None:
                 line.show(metric.name, done, len(metrics))
-            yield metric, known or _run(metric, view, debug=debug)
+                expect(view, missing)
+                missing.remove(metric)
+                result = _run(metric, view, debug=debug)
+            yield metric, result
             if memory_bytes is not None and (resident_memory() or 0) > memory_bytes:
                 view.release()
                 trim_heap()

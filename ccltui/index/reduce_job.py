@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Generator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import structs
 
@@ -18,9 +18,6 @@ from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import internal_error
 from ccltui.parsers.job import Job, LoadSettings, load_job, start_job
 from ccltui.parsers.system.machine_limits import keep_all_freed, resident_memory, trim_heap
-
-if TYPE_CHECKING:
-    pass
 
 _MOST_BYTES: Final = 1 << 30
 """Memory above which what can be computed again is freed after each metric."""
@@ -66,11 +63,11 @@ def reduce_job(state: IndexState, plan: Plan) -> Generator[Computing]:
 def _save_results(saved: SavedResults, view: View) -> Generator[Computing]:
     """Compute every metric of the whole job, and keep each result as soon as it is there."""
     chosen = [one for one in registry.metrics().values() if one.in_all and not one.origin]
-    expect(view, chosen)
-    for number, metric in enumerate(chosen):
-        if saved.load(metric.name) is None:
-            yield Computing(metric.name, number, len(chosen))
-            saved.write(metric.run(view))
+    missing = [one for one in chosen if saved.load(one.name) is None]
+    for number, metric in enumerate(missing):
+        expect(view, missing[number:])
+        yield Computing(metric.name, len(chosen) - len(missing) + number, len(chosen))
+        saved.write(metric.run(view))
         if (resident_memory() or 0) > _MOST_BYTES:
             view.release()
             trim_heap()

@@ -130,7 +130,7 @@ cdef class HostEnds:
         int64_t offset_ns, double rate, int64_t at_ns,
     ) except -1:
         """Find the like calls that end near each of some calls, and add up what they tell."""
-        cdef Py_ssize_t count = len(end), queues = self.queues, n, o, place, code, mine
+        cdef Py_ssize_t count = len(end), queues = self.queues, n, o, place, code, mine, room
         cdef int64_t time, apart, longer
         cdef double gain, close
         cdef bint inside
@@ -144,11 +144,11 @@ cdef class HostEnds:
         self.found = 0
         for n in range(count):
             if self.found + queues > self.room:
-                self.room = 2 * (self.room + queues)
-                larger = <Near*> realloc(self.near, self.room * sizeof(Near))
+                room = 2 * (self.room + queues)
+                larger = <Near*> realloc(self.near, room * sizeof(Near))
                 if larger == NULL:
                     raise MemoryError
-                self.near = larger
+                self.near, self.room = larger, room
             time = end[n] - offset_ns - <int64_t> rint(<double> (end[n] - at_ns) * rate)
             mine = queue[n]
             code = _first_from(&self.names[0], 0, self.codes, what[n])

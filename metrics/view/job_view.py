@@ -7,6 +7,7 @@ on it.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, runtime_checkable
@@ -324,6 +325,7 @@ class View:
         self._remembered: dict[object, Any] = {}
         self.expected: frozenset[str] = frozenset()
         self._expected_sums: tuple[RankSum, ...] = ()
+        self._sums: defaultdict[str, dict[object, Any]] = defaultdict(dict)
 
     def with_options(self, **changes: Any) -> View:
         """Return a view of the same job with some options changed."""
@@ -341,10 +343,14 @@ class View:
     ) -> None:
         """Name the metrics that will be computed: a large job finds what they share at once.
 
+        In a small one what they share stays in memory anyway.
+
         Args:
             names: names of the metrics.
             sums: functions that keep few numbers of a rank with `RankView.sum_up`.
         """
+        if not self.facts.is_large:
+            return
         self.expected = frozenset(names)
         self._expected_sums = tuple(partial(one, self) for one in dict.fromkeys(sums))
 
@@ -367,7 +373,8 @@ class View:
     def release(self) -> None:
         """Free all that can be computed again from calls, matches, clocks and arrivals.
 
-        Unlike `forget_details` also merged intervals of the ranks, and their mapped columns.
+        Unlike `forget_details` also merged intervals of the ranks, and their mapped columns. The
+        few numbers that `RankView.sum_up` keeps of each rank stay.
         """
         self.forget_details()
         self.facts.release()
@@ -389,6 +396,7 @@ class View:
                 partial(self.facts.untimed_calls, label),
                 is_large=self.facts.is_large,
                 expected=lambda: self._expected_sums,
+                sums=self._sums[label],
             )
             for label, facts in self.facts.ranks.items()
             if chosen is None or facts.trace.rank in chosen

@@ -124,6 +124,7 @@ class RankView:
         *,
         is_large: bool = False,
         expected: Callable[[], Sequence[RankSum]] = tuple,
+        sums: dict[object, Any] | None = None,
     ) -> None:
         self.facts = facts
         self.is_large = is_large
@@ -137,7 +138,7 @@ class RankView:
         self._list_named = named
         self._list_untimed = untimed_calls
         self._remembered: dict[object, Any] = {}
-        self._sums: dict[object, Any] = {}
+        self._sums = {} if sums is None else sums  # the view keeps them when it is released
 
     def remember(self, key: object, make: Callable[[], _T]) -> _T:
         """Return the cached result of ``make`` for ``key``; several metrics share intermediates."""
@@ -150,8 +151,8 @@ class RankView:
         """Return the cached result of ``make`` for ``key``: few numbers from all of the rank.
 
         In a large job the intervals that it is from are freed, as those of all ranks do not fit
-        into memory. The result stays. Before that all other sums that are expected are computed:
-        merging the intervals anew for each of them takes several times as long.
+        into memory. The result stays as long as the view. Before that all other sums that are
+        expected are computed: merging the intervals anew for each takes several times as long.
         """
         if key not in self._sums:
             if self.is_large and not self._is_summing:
@@ -174,9 +175,12 @@ class RankView:
 
     def _sum_up_others(self) -> None:
         for one in self._expected():
-            # What fails, or is refused, does so again where a metric asks for it.
-            with contextlib.suppress(Exception):
+            try:
                 one(self)
+            except MemoryError:
+                return
+            except Exception:  # it fails again where a metric asks for it
+                continue
 
     @property
     def recorded_calls(self) -> Calls:
@@ -521,7 +525,7 @@ class RankView:
 
 
 def in_turn(ranks: Iterable[RankView]) -> Iterator[RankView]:
-    """Yield ranks one by one; in a large job each frees its intervals and columns behind it.
+    """Yield ranks one by one; those of a large job free intervals and columns after their use.
 
     Of all ranks the pages of the columns alone, 0.4 MB a rank of 10,000 kernels, are a tenth of
     what a job takes.

@@ -128,7 +128,7 @@ def export_report(path: Path, target: Path, **options: Unpack[ReadOptions]) -> P
         except OSError as error:
             why = f"{executable} cannot be started ({error.strerror}); run {_MANUAL_EXPORT}"
             raise TraceError(why, path=shown) from error
-        status = _wait_for_exit(process, target, options)
+        status = _wait_for_exit(process, target, {**options, "shown": shown})
         output_file.seek(0)
         output = " ".join(output_file.read(1 << 16).decode("utf-8", "replace").split())
     if status != 0 or not target.is_file():

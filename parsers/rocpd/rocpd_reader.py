@@ -81,10 +81,10 @@ def read_rocpd(path: Path, **options: Unpack[ReadOptions]) -> Sequence[RankTrace
     """
     conversion = _Conversion(path, options.get("shown", str(path)), options.get("cancelled"))
     ranks = read_made_export(path, conversion.write, **options)
-    return [_with_host(as_rocprof(rank, conversion.notes()), conversion) for rank in ranks]
+    return [_completed(as_rocprof(rank, conversion.notes()), conversion) for rank in ranks]
 
 
-def _with_host(rank: RankTrace, found: _Conversion) -> RankTrace:
+def _completed(rank: RankTrace, found: _Conversion) -> RankTrace:
     hosts = set(found.hosts)
     return structs.replace(
         rank,

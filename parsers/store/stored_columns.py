@@ -269,7 +269,7 @@ _EVENT_COLUMNS: Final[dict[str, type]] = dict((*Events.COLUMNS, *Events.SPARSE))
 class MappedColumns:
     """Columns of one rank in the bytes of a mapped file.
 
-    What only ranks need of which a column is used is made at the first use.
+    What is needed only where a column is used is made at its first use.
     """
 
     def __init__(

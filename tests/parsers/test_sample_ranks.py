@@ -10,7 +10,7 @@ from ccltui.demo import Spec, write_job
 from ccltui.demo.large_job import large_spec, write_large
 from ccltui.metrics.catalog.stragglers.straggler_lag import straggler_lag
 from ccltui.metrics.view.job_view import View
-from ccltui.parsers.job import LoadSettings, load_job, start_job
+from ccltui.parsers.job import LoadSettings, load_job, open_job, start_job
 from ccltui.parsers.missing_ranks import MissingRanks, ranges_text
 from ccltui.parsers.sample_ranks import choose_ranks, sampled_job
 
@@ -85,6 +85,14 @@ def test_metrics_of_a_sample_are_partial_and_say_what_is_not_known(tmp_path: Pat
     found = {reason.code: reason.message for reason in result.reasons}
     assert "8 of 16 ranks are read, not 8-14" in found["sampled_ranks"]
     assert found["missing_ranks"] == "15 of 16 ranks found; missing 15"
+
+
+def test_a_keyword_that_is_misspelt_is_an_error(tmp_path: Path) -> None:
+    write_job(tmp_path, Spec(steps=1))
+
+    for open_it in (start_job, open_job):
+        with pytest.raises(TypeError, match="unexpected keywords: iteratoin"):
+            open_it(tmp_path, iteratoin=1)  # type: ignore[call-arg]
 
 
 def test_files_without_ranks_are_all_read_and_a_note_says_so(tmp_path: Path) -> None:

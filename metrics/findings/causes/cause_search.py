@@ -595,14 +595,15 @@ class Causes:
     def verdicts(self, number: int, rows: I64) -> Verdicts:
         """Return the causes of the last arrivals at these instances (as in `targets`)."""
         found = self.judge(self.request(number, rows))
-        self._known[number] = rows, found
+        if number not in self._known or len(rows) >= len(self._known[number][0]):
+            self._known[number] = rows, found
         return found
 
     def known_verdicts(self, number: int, rows: I64) -> Verdicts | None:
-        """Return what `verdicts` found last at these instances, None where it did not judge all.
+        """Return what `verdicts` found at these instances, None where it did not judge all of them.
 
-        The cause of an arrival does not depend on what is judged with it, but kernels of the last
-        of many are not compared by name.
+        Kept is the largest request. The cause of an arrival does not depend on what is judged with
+        it, but of many arrivals the last are judged without the names of kernels.
         """
         if number not in self._known:
             return None

@@ -132,6 +132,7 @@ def test_arrivals_that_another_metric_will_ask_for_are_judged_at_once(
         judged.append(request)
         return judge(causes, request)
 
+    monkeypatch.setattr(job_view, "_MANY_ROWS", 1)
     view = View(open_job(tmp_path))
     expect(view, metrics)
     monkeypatch.setattr(Causes, "judge", counted)

@@ -504,8 +504,10 @@ def _assembled(
     stages = stages_of(inputs, view.pairs, view.groups, steps)
     labels = cache(lambda rank: kernel_labels(view.facts.ranks[inputs[rank].label]))
     facts = [None if item.label in out else view.facts.ranks[item.label] for item in inputs]
-    ranks = list(zip(inputs, lines, facts, strict=True))
-    stages = told_by_passes(stages, view.pairs, ranks, labels)
+    # Nothing else may hold the lines: their calls are freed below.
+    stages = told_by_passes(
+        stages, view.pairs, list(zip(inputs, lines, facts, strict=True)), labels
+    )
     table = call_table(lines, inputs, (view.matches, view.pairs), stages, view.groups)
     lines[:] = [one.without_calls() for one in lines]  # the table has them
     sizes = np.concatenate([one.stop - one.first for one in lines])

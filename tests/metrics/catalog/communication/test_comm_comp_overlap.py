@@ -213,7 +213,7 @@ def test_a_large_job_is_measured_rank_by_rank(monkeypatch: pytest.MonkeyPatch) -
 def test_expected_sums_are_computed_from_intervals_that_are_merged_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whatever metric comes first, and also where one of the others is refused."""
+    """Whatever metric comes first, where one of the others is refused, and after a release."""
     events = [allreduce(0, 60), kernel("gemm", 50, 30), copy(90, 5)]
     traces = tuple(rank_trace(rank, gpu=events, groups=(world(2),)) for rank in (0, 1))
     names = sorted(name for name, one in metrics().items() if one.sums)
@@ -225,6 +225,7 @@ def test_expected_sums_are_computed_from_intervals_that_are_merged_once(
         expect(view, [metrics()[name] for name in names])
 
         assert metrics()[first].run(view) == usual[first]
+        view.release()
         with monkeypatch.context() as patch:
             patch.setattr(rank_facts, "union", None)  # nothing is merged any more
             for name in {*names} - {"findings", "parallelism"}:  # which ask for more than sums
