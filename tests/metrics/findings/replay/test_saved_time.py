@@ -446,7 +446,9 @@ def test_passes_that_are_not_told_apart_bound_what_sharing_work_out_saves(
 
     assert details["verdict"] == "heavy_stage"
     least, most = (one / details["ladder_ms"][-1] for one in details["saves_bounds_ms"])
-    assert least <= truth.faults[0].shared_ms / truth.step_ms <= most
+    shared_ms = truth.faults[0].shared_ms
+    assert shared_ms is not None
+    assert least <= shared_ms / truth.step_ms <= most
 
 
 def test_a_step_without_its_slow_rank_is_no_shorter_than_the_others(tmp_path: Path) -> None:
