@@ -660,7 +660,7 @@ def open_job(
         path: A directory, or one file.
         cache_dir: Where columns are stored; None for the user's cache directory.
         jobs: Worker processes; None for one a CPU allowed, at most 8.
-        options: What is opened of it.
+        options: Those of `JobOptions`: which capture, and as which ranks.
 
     Returns:
         The job. Files that give nothing are in ``failures``; the rest is in ``ranks``.
