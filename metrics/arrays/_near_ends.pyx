@@ -10,7 +10,7 @@ bounds.
 from libc.math cimport INFINITY, fabs, log, log1p, rint
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 import numpy as np
 
@@ -97,11 +97,13 @@ cdef class HostEnds:
     cdef int64_t near_ns, begin_ns, until_ns
     cdef double fine_ns, close_ns, usual
     cdef Py_ssize_t fewest, queues, codes
-    # what the last comparison found
+    # what the last comparison found: pairs of calls, and sums by queue of the other host and this
     cdef Near* near
-    cdef Py_ssize_t found, room
-    cdef double[:, ::1] gain, total
-    cdef int64_t[:, ::1] inside, met
+    cdef Py_ssize_t found, room, space
+    cdef double* gain
+    cdef double* total
+    cdef double* inside
+    cdef double* met
 
     def __cinit__(
         self, const int64_t[::1] names, const int64_t[::1] end, const int64_t[::1] dur,
@@ -119,28 +121,40 @@ cdef class HostEnds:
             self.begin_ns = min(self.begin_ns, first_ns[i])
             self.until_ns = max(self.until_ns, last_ns[i])
         self.near = NULL
-        self.found = self.room = 0
+        self.gain = NULL
+        self.found = self.room = self.space = 0
 
     def __dealloc__(self):
         free(self.near)
+        free(self.gain)
+
+    cdef int clear(self, Py_ssize_t others) except -1:
+        """Set the sums to 0."""
+        cdef Py_ssize_t cells = others * self.queues
+        if cells > self.space:
+            free(self.gain)
+            self.space = 0
+            self.gain = <double*> malloc(4 * cells * sizeof(double))
+            if self.gain == NULL:
+                raise MemoryError
+            self.space = cells
+        memset(self.gain, 0, 4 * cells * sizeof(double))
+        self.total, self.inside = self.gain + cells, self.gain + 2 * cells
+        self.met = self.gain + 3 * cells
+        return 0
 
     cdef int meet(
-        self, const int64_t[::1] queue, const int64_t[::1] what, const int64_t[::1] end,
-        const int64_t[::1] dur, const uint8_t[:, ::1] compatible,
+        self, const int64_t* queue, const int64_t* what, const int64_t* end, const int64_t* dur,
+        Py_ssize_t count, const uint8_t[:, ::1] compatible,
         int64_t offset_ns, double rate, int64_t at_ns,
     ) except -1:
         """Find the like calls that end near each of some calls, and add up what they tell."""
-        cdef Py_ssize_t count = len(end), queues = self.queues, n, o, place, code, mine, room
+        cdef Py_ssize_t queues = self.queues, n, o, place, code, mine, room
         cdef int64_t time, apart, longer
         cdef double gain, close
         cdef bint inside
         cdef Near* larger
-        cdef double[:, ::1] gains, totals
-        cdef int64_t[:, ::1] insides, mets
-        shape = compatible.shape[0], queues
-        self.gain, self.total = np.zeros(shape), np.zeros(shape)
-        self.inside, self.met = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-        gains, totals, insides, mets = self.gain, self.total, self.inside, self.met
+        self.clear(compatible.shape[0])
         self.found = 0
         for n in range(count):
             if self.found + queues > self.room:
@@ -158,13 +172,13 @@ cdef class HostEnds:
                 if not compatible[mine, o]:
                     continue
                 inside = self.first_ns[o] - self.near_ns <= time <= self.last_ns[o] + self.near_ns
-                insides[mine, o] += inside
+                self.inside[mine * queues + o] += inside
                 if code == self.codes:
                     continue
                 place = self.nearest(o * self.codes + code, time)
                 if place < 0:
                     continue
-                mets[mine, o] += inside
+                self.met[mine * queues + o] += inside
                 self.near[self.found].call = n
                 self.near[self.found].queue = o
                 self.near[self.found].place = place
@@ -172,14 +186,15 @@ cdef class HostEnds:
                 apart, longer = self.end[place] - time, dur[n] - self.dur[place]
                 apart = apart if apart >= 0 else -apart
                 longer = longer if longer >= 0 else -longer
-                gains[mine, o] += log((longer + self.fine_ns) / (apart + self.fine_ns))
-                totals[mine, o] += self.close_ns / (apart + self.close_ns)
-        for n in range(compatible.shape[0]):
-            for o in range(queues):
-                gain, close = 0, 0
-                if mets[n, o] >= self.fewest and mets[n, o] >= self.usual * insides[n, o]:
-                    gain, close = max(gains[n, o], 0.0), totals[n, o]
-                gains[n, o], totals[n, o] = gain, gain + close
+                self.gain[mine * queues + o] += log(
+                    (longer + self.fine_ns) / (apart + self.fine_ns)
+                )
+                self.total[mine * queues + o] += self.close_ns / (apart + self.close_ns)
+        for n in range(compatible.shape[0] * queues):
+            gain, close = 0, 0
+            if self.met[n] >= self.fewest and self.met[n] >= self.usual * self.inside[n]:
+                gain, close = max(self.gain[n], 0.0), self.total[n]
+            self.gain[n], self.total[n] = gain, gain + close
         return 0
 
     cdef Py_ssize_t nearest(self, Py_ssize_t cell, int64_t time) noexcept nogil:
@@ -204,25 +219,59 @@ cdef class HostEnds:
                 place = right - 1
         return place if apart <= self.near_ns else -1
 
-    cdef tuple largest(self, const double[:, ::1] table):
-        """Return the largest value of each row of a table of values of at least 0, and column."""
+    cdef void largest(self, const double* table, Py_ssize_t others, double[::1] found) noexcept:
+        """Find the largest value of each row of a table of values of at least 0, and column."""
         cdef Py_ssize_t i, j
-        rows, columns = np.zeros(table.shape[0]), np.zeros(table.shape[1])
-        cdef double[::1] row = rows, column = columns
-        for i in range(table.shape[0]):
-            for j in range(table.shape[1]):
-                row[i] = max(row[i], table[i, j])
-                column[j] = max(column[j], table[i, j])
-        return rows, columns
+        cdef double value
+        for i in range(others):
+            for j in range(self.queues):
+                value = table[i * self.queues + j]
+                found[i] = max(found[i], value)
+                found[others + j] = max(found[others + j], value)
 
-    def total_of(
-        self, const int64_t[::1] queue, const int64_t[::1] what, const int64_t[::1] end,
-        const int64_t[::1] dur, const uint8_t[:, ::1] compatible,
-        int64_t offset_ns, double rate, int64_t at_ns,
+    def scores(
+        self, const int64_t[::1] what, const int64_t[::1] end, const int64_t[::1] dur,
+        const int64_t[::1] first, const int64_t[::1] queues, const uint8_t[:, ::1] compatible,
+        const int64_t[::1] offset_ns, const int64_t[::1] at_ns, Py_ssize_t most, int64_t width_ns,
     ):
-        """Return the evidence of each queue, and of this host's, with its best partner."""
-        self.meet(queue, what, end, dur, compatible, offset_ns, rate, at_ns)
-        return self.largest(self.total)
+        """Return what calls of another host tell for each of some clock differences.
+
+        Args:
+            what: of each call of the other host, one queue after another.
+            end: likewise, ascending in each queue.
+            dur: likewise.
+            first: index of the first call of each queue, and their number.
+            queues: numbers of the queues whose calls are compared, some of each (`sampled`).
+            compatible: by queue of the other host and of this one, whether they may meet.
+            offset_ns: how far the clock of the other host is ahead.
+            at_ns: middle of the time whose calls are compared.
+            most: largest number of calls of each queue.
+            width_ns: half of that time.
+
+        Returns:
+            For each difference the evidence of each queue of the other host and then of this one
+            with its best partner, float64 [n, q].
+        """
+        cdef Py_ssize_t one, i, count, row, others = compatible.shape[0]
+        chosen = np.empty((4, len(queues) * most), np.int64)
+        found = np.zeros((len(offset_ns), others + self.queues))
+        cdef int64_t[:, ::1] to = chosen
+        cdef double[:, ::1] best = found
+        if not len(queues):
+            return found
+        for one in range(len(offset_ns)):
+            count = _sample(
+                end, first, queues, most, at_ns[one], width_ns, &to[0, 0], &to[1, 0]
+            )
+            for i in range(count):
+                row = to[1, i]
+                to[1, i], to[2, i], to[3, i] = what[row], end[row], dur[row]
+            self.meet(
+                &to[0, 0], &to[1, 0], &to[2, 0], &to[3, 0], count, compatible,
+                offset_ns[one], 0.0, at_ns[one],
+            )
+            self.largest(self.total, others, best[one])
+        return found
 
     def evidence(
         self, const int64_t[::1] queue, const int64_t[::1] what, const int64_t[::1] end,
@@ -250,21 +299,22 @@ cdef class HostEnds:
         """
         cdef Py_ssize_t i, j, kept = 0, mine, queues = self.queues, others = compatible.shape[0]
         cdef Near* one
-        self.meet(queue, what, end, dur, compatible, offset_ns, rate, at_ns)
-        cdef double[:, ::1] total = self.total
-        cdef int64_t[::1] best = np.zeros(others, np.int64), back = np.zeros(queues, np.int64)
+        cdef double most
+        self.meet(
+            &queue[0], &what[0], &end[0], &dur[0], len(queue), compatible, offset_ns, rate, at_ns
+        )
+        cdef double* total = self.total
+        cdef int64_t[::1] best = np.zeros(others + queues, np.int64), back = best[others:]
         for i in range(others):
             for j in range(queues):
-                if total[i, j] > total[i, best[i]]:
+                if total[i * queues + j] > total[i * queues + best[i]]:
                     best[i] = j
-                if total[i, j] > total[back[j], j]:
+                if total[i * queues + j] > total[back[j] * queues + j]:
                     back[j] = i
         for i in range(others):
             j = best[i]
-            if (
-                total[i, j] <= 0 or back[j] != i
-                or total[i, j] < least[i] or total[i, j] < other_least[j]
-            ):
+            most = total[i * queues + j]
+            if most <= 0 or back[j] != i or most < least[i] or most < other_least[j]:
                 best[i] = -1
         rows = np.empty((3, self.found), np.int64)
         cdef int64_t[:, ::1] row = rows
@@ -274,14 +324,43 @@ cdef class HostEnds:
             if best[mine] == one.queue:
                 row[0, kept], row[1, kept], row[2, kept] = end[one.call], self.end[one.place], mine
                 kept += 1
+        gains, totals = np.zeros(others + queues), np.zeros(others + queues)
+        self.largest(self.gain, others, gains)
+        self.largest(total, others, totals)
         return (
-            self.largest(self.gain), self.largest(total),
-            rows[0, :kept].copy(), rows[1, :kept].copy(), rows[2, :kept].copy(),
+            (gains[:others], gains[others:]), (totals[:others], totals[others:]),
+            *rows[:, :kept].copy(),
         )
 
 
+cdef Py_ssize_t _sample(
+    const int64_t[::1] end, const int64_t[::1] first, const int64_t[::1] queues, Py_ssize_t most,
+    int64_t middle_ns, int64_t width_ns, int64_t* queue_of, int64_t* row_of,
+) noexcept nogil:
+    """Write what `sampled` returns; return the number of calls."""
+    cdef Py_ssize_t number, low, high, count, i, filled = 0, queue
+    cdef double step
+    for number in range(queues.shape[0]):
+        queue = queues[number]
+        low = first[queue]
+        high = first[queue + 1]
+        if width_ns:
+            high = _first_from(&end[0], low, high, middle_ns + width_ns + 1)
+            low = _first_from(&end[0], low, high, middle_ns - width_ns)
+        count = high - low
+        step = <double>(count - 1) / <double>(most - 1) if most > 1 else 0
+        for i in range(min(count, most)):
+            queue_of[filled] = queue
+            row_of[filled] = low + i
+            if count > most:
+                # numpy.linspace ends at the last one exactly
+                row_of[filled] = high - 1 if i and i == most - 1 else low + <int64_t>(i * step)
+            filled += 1
+    return filled
+
+
 def sampled(
-    const int64_t[::1] end, const int64_t[::1] first, const int64_t[::1] queues, int64_t most,
+    const int64_t[::1] end, const int64_t[::1] first, const int64_t[::1] queues, Py_ssize_t most,
     int64_t middle_ns, int64_t width_ns,
 ):
     """Return at most ``most`` calls of each of some queues, evenly spread.
@@ -297,26 +376,11 @@ def sampled(
     Returns:
         Queue and index into ``end`` of each, int64.
     """
-    cdef Py_ssize_t number, low, high, count, i, filled = 0, queue
-    cdef double step
     chosen = np.empty((2, len(queues) * most), np.int64)
     cdef int64_t[:, ::1] to = chosen
-    for number in range(len(queues)):
-        queue = queues[number]
-        low = first[queue]
-        high = first[queue + 1]
-        if width_ns:
-            high = _first_from(&end[0], low, high, middle_ns + width_ns + 1)
-            low = _first_from(&end[0], low, high, middle_ns - width_ns)
-        count = high - low
-        step = <double>(count - 1) / <double>(most - 1) if most > 1 else 0
-        for i in range(min(count, most)):
-            to[0, filled] = queue
-            to[1, filled] = low + i
-            if count > most:
-                # numpy.linspace ends at the last one exactly
-                to[1, filled] = high - 1 if i and i == most - 1 else low + <int64_t>(i * step)
-            filled += 1
+    cdef Py_ssize_t filled = 0
+    if len(queues):
+        filled = _sample(end, first, queues, most, middle_ns, width_ns, &to[0, 0], &to[1, 0])
     return chosen[0, :filled], chosen[1, :filled]
 
 

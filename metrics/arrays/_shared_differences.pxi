@@ -47,6 +47,15 @@ cdef inline double _above_log(double value) noexcept nogil:
     return (<double> bits / 4503599627370496.0 - 1023.0 + 0.0861) * 0.6931471805599454
 
 
+cdef enum:
+    ROWS = 256
+
+
+cdef inline Py_ssize_t _row_of(int64_t what) noexcept nogil:
+    """The row of a table for what a call may be: its type below the number of its step."""
+    return <Py_ssize_t> ((<uint64_t> what ^ (<uint64_t> what >> 6)) & (ROWS - 1))
+
+
 cdef class _Pair:
     """Calls of two queues, ascending in time, of which like ones are compared."""
 
@@ -58,6 +67,28 @@ cdef class _Pair:
     cdef const int64_t* other_end
     cdef const int64_t* other_dur
     cdef Py_ssize_t others
+    cdef int32_t[ROWS] first  # of the other calls whose ``what`` has the same last bits, -1: none
+    cdef int32_t* then  # the next of these, in order
+
+    def __cinit__(self):
+        self.then = NULL
+
+    def __dealloc__(self):
+        free(self.then)
+
+    cdef int index_others(self) except -1:
+        """Chain the other calls by what they may be: only like ones are compared."""
+        cdef Py_ssize_t j
+        cdef int32_t* then = <int32_t*> realloc(self.then, self.others * sizeof(int32_t))
+        if then == NULL:
+            raise MemoryError
+        self.then = then
+        for j in range(ROWS):
+            self.first[j] = -1
+        for j in range(self.others - 1, -1, -1):
+            then[j] = self.first[_row_of(self.other_what[j])]
+            self.first[_row_of(self.other_what[j])] = <int32_t> j
+        return 0
 
     cdef inline int64_t longer(self, Py_ssize_t i, Py_ssize_t j) noexcept nogil:
         cdef int64_t longer = self.dur[i] - self.other_dur[j]
@@ -143,15 +174,18 @@ cdef class _Bins:
             or self.most_of_block == NULL
         ):
             raise MemoryError
+        pair.index_others()
         with nogil:
             for i in range(count):
-                for j in range(others):
+                j = pair.first[_row_of(pair.what[i])]
+                while j >= 0:
                     place = self.bin_of(pair.end[i], pair.other_end[j])
                     if pair.what[i] == pair.other_what[j] and place < <uint64_t> self.bins:
                         self.bound[place] += (
                             _above_log(1.0 + pair.longer(i, j) / self.fine_ns) + self.least
                         )
                         self.first[place + 2] += 1
+                    j = pair.then[j]
             for i in range(2, self.bins + 3):
                 self.first[i] += self.first[i - 1]
             self.cells = self.first[self.bins + 2]
@@ -162,12 +196,14 @@ cdef class _Bins:
             raise MemoryError
         with nogil:
             for i in range(count):
-                for j in range(others):
+                j = pair.first[_row_of(pair.what[i])]
+                while j >= 0:
                     place = self.bin_of(pair.end[i], pair.other_end[j])
                     if pair.what[i] == pair.other_what[j] and place < <uint64_t> self.bins:
                         self.cell[self.first[place + 1]].apart = pair.end[i] - pair.other_end[j]
                         self.cell[self.first[place + 1]].longer = pair.longer(i, j)
                         self.first[place + 1] += 1
+                    j = pair.then[j]
             for i in range(self.bins):
                 self.bound[i] += self.bound[i + 1]
                 if self.first[i + 2 if i + 2 <= self.bins else self.bins] - self.first[i] < self.fewest:

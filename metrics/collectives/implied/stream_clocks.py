@@ -35,7 +35,7 @@ from ccltui.metrics.collectives.implied.stream_evidence import (
 from ccltui.metrics.collectives.matching.align_calls import ClockDifference, difference_between
 from ccltui.metrics.collectives.matching.match import MatchInput
 from ccltui.metrics.collectives.matching.validity import ONE_CLOCK_NS
-from ccltui.parsers.array_types import F64, Bool
+from ccltui.parsers.array_types import F64, I64, Bool
 
 CLEAR: Final = 1.25
 """A clock difference is accepted with this many times the evidence of any other."""
@@ -67,41 +67,101 @@ class PartnerScores(Struct, frozen=True):
 
 
 Links = dict[tuple[int, int], tuple[float, HostPair, Option]]
-_Gain = Callable[[Evidence, PartnerScores, PartnerScores], float]
+_Gain = Callable[[HostPair, PartnerScores, PartnerScores], F64]
 
 
-class _Gains:
-    """Gains of options, each kept until the scores of one of its hosts change.
+class _ClearLinks:
+    """Clear clock differences of pairs of linked sets of hosts, by one kind of gain.
 
-    Few hosts are linked in a round, and only their scores change.
+    They stay until one of the two sets is joined with another: few sets are joined in a round, and
+    only the clocks and scores of their hosts change.
     """
 
-    def __init__(self) -> None:
-        self._kept: dict[tuple[_Gain, int], tuple[Option, PartnerScores, PartnerScores, float]] = {}
+    def __init__(self, gain_of: _Gain, clear: float, roots: Sequence[int]) -> None:
+        self._gain_of = gain_of
+        self._clear = clear
+        self._changed = set(roots)
+        self._found: Links = {}
+        self._gains: dict[HostPair, tuple[PartnerScores, PartnerScores, list[float]]] = {}
 
-    def of(self, gain_of: _Gain, option: Option, one: PartnerScores, other: PartnerScores) -> float:
-        """Return the gain of an option with the scores of its two hosts."""
-        key = gain_of, id(option)
-        kept = self._kept.get(key)
-        if kept is None or kept[1] is not one or kept[2] is not other:
-            kept = option, one, other, gain_of(option.found, one, other)
-            self._kept[key] = kept
-        return kept[3]
+    def forget(self, roots: Sequence[int]) -> None:
+        """Find the differences of some sets of hosts again."""
+        self._changed.update(roots)
+
+    def among(
+        self,
+        pairs: Sequence[HostPair],
+        known: Sequence[tuple[int, ClockDifference]],
+        scores: Sequence[PartnerScores],
+    ) -> Links:
+        """Return for pairs of sets the clear difference: margin, host pair, option.
+
+        Args:
+            pairs: Pairs of hosts that are not linked.
+            known: Root and clock of each host.
+            scores: Evidence of each host with its known partners.
+        """
+        changed = self._changed
+        self._found = {key: one for key, one in self._found.items() if changed.isdisjoint(key)}
+        for key, options in self._options(pairs, known, scores).items():
+            clear = _clearest(options, self._clear)
+            if clear is not None:
+                self._found[key] = clear
+        self._changed = set()
+        return self._found
+
+    def _options(
+        self,
+        pairs: Sequence[HostPair],
+        known: Sequence[tuple[int, ClockDifference]],
+        scores: Sequence[PartnerScores],
+    ) -> dict[tuple[int, int], list[tuple[float, float, HostPair, Option]]]:
+        """Return the options of pairs of sets that changed, those of all their hosts together."""
+        found: dict[tuple[int, int], list[tuple[float, float, HostPair, Option]]] = {}
+        for pair in pairs:
+            one, other = known[pair.one], known[pair.other]
+            if not pair.options or self._changed.isdisjoint((one[0], other[0])):
+                continue
+            gains = self._gains_of(pair, scores[pair.one], scores[pair.other])
+            for option, gain in zip(pair.options, gains, strict=True):
+                if gain > 0:
+                    apart = _between_roots(one[1], option.ahead, other[1])
+                    here, there = (one[0], other[0])
+                    if here > there:
+                        here, there, apart = there, here, -apart
+                    found.setdefault((here, there), []).append((apart, gain, pair, option))
+        return found
+
+    def _gains_of(self, pair: HostPair, one: PartnerScores, other: PartnerScores) -> list[float]:
+        """Return the gain of each option of a pair, anew where the scores of a host changed."""
+        kept = self._gains.get(pair)
+        if kept is None or kept[0] is not one or kept[1] is not other:
+            kept = one, other, self._gain_of(pair, one, other).tolist()
+            self._gains[pair] = kept
+        return kept[2]
 
 
 def linked(
     hosts: Sequence[HostCalls], pairs: Sequence[HostPair], host_scores: list[PartnerScores]
 ) -> list[tuple[int, ClockDifference]]:
     """Return for each host the root host that it is linked to, and its clock difference to it."""
-    scores, kept = host_scores, _Gains()
+    scores, apart = host_scores, pairs
     known = [
         (index, ClockDifference(0.0, 0.0, int(host.first_ns[0])))
         for index, host in enumerate(hosts)
     ]
+    kinds = [
+        _ClearLinks(gain_of, clear, range(len(hosts)))
+        for gain_of, clear in (
+            (_gains_beyond_known, CLEAR),
+            (_gains_as_good, CLEARER),
+            (_gains_of_all, CLEARER),
+        )
+    ]
     while True:
         links: Links = {}
-        for gain in (_gain_beyond_known, _gain_as_good, _gain_of_all):
-            links = links or _links(pairs, known, scores, gain, kept)
+        for kind in kinds:
+            links = links or kind.among(apart, known, scores)
         best: dict[int, tuple[float, int, int]] = {}
         for (one, other), (margin, _, _) in links.items():
             for root in (one, other):
@@ -109,43 +169,13 @@ def linked(
         joined = [key for key in links if best[key[0]][1:] == key == best[key[1]][1:]]
         if not joined:
             return known
-        apart = [pair for pair in pairs if known[pair.one][0] != known[pair.other][0]]
         for key in joined:
             _, pair, option = links[key]
             _join(known, pair, option.ahead)
+            for kind in kinds:
+                kind.forget(key)
         _update_scores(hosts, apart, known, scores)
-
-
-def _links(
-    pairs: Sequence[HostPair],
-    known: Sequence[tuple[int, ClockDifference]],
-    scores: Sequence[PartnerScores],
-    gain_of: _Gain,
-    kept: _Gains,
-) -> Links:
-    """Return for pairs of linked sets of hosts the clear difference: margin, host pair, option.
-
-    The evidence of options of several host pairs for the same difference is added.
-    """
-    gains: dict[tuple[int, int], list[tuple[float, float, HostPair, Option]]] = {}
-    for pair in pairs:
-        one, other = known[pair.one], known[pair.other]
-        if one[0] == other[0]:
-            continue
-        for option in pair.options:
-            gain = kept.of(gain_of, option, scores[pair.one], scores[pair.other])
-            if gain > 0:
-                apart = _between_roots(one[1], option.ahead, other[1])
-                here, there = (one[0], other[0])
-                if here > there:
-                    here, there, apart = there, here, -apart
-                gains.setdefault((here, there), []).append((apart, gain, pair, option))
-    found = {}
-    for key, options in gains.items():
-        clear = _clearest(options, CLEAR if gain_of is _gain_beyond_known else CLEARER)
-        if clear is not None:
-            found[key] = clear
-    return found
+        apart = [pair for pair in apart if known[pair.one][0] != known[pair.other][0]]
 
 
 def _clearest(
@@ -165,29 +195,33 @@ def _clearest(
     return margin, options[strongest][2], options[strongest][3]
 
 
-def _gain_beyond_known(found: Evidence, one: PartnerScores, other: PartnerScores) -> float:
-    """Return the log gain beyond that of the known partners.
+def _gains_beyond_known(pair: HostPair, one: PartnerScores, other: PartnerScores) -> F64:
+    """Return the log gain of each option beyond that of the known partners.
 
     A transfer has one partner, so only the excess counts; a collective may have several partners
     with nearly equal evidence, which count in full.
     """
-    gain = 0.0
-    for side, known in zip(found.log_gain, (one, other), strict=True):
+    gains = np.zeros(len(pair.options))
+    for side, known in zip(pair.log_gains, (one, other), strict=True):
         more = np.where(side >= AS_GOOD * known.log_gain, side, 0.0)
-        more[known.transfers] = np.maximum(side - known.log_gain, 0)[known.transfers]
-        gain += float(more.sum())
-    return gain
+        if known.transfers.any():
+            excess = np.maximum(side - known.log_gain, 0)
+            more = np.where(known.transfers, excess, more)
+        gains += more.sum(axis=1)
+    return gains
 
 
-def _gain_as_good(found: Evidence, one: PartnerScores, other: PartnerScores) -> float:
-    """Return the log gain of partners that are nearly as good as the known ones."""
-    sides = zip(found.log_gain, (one.log_gain, other.log_gain), strict=True)
-    return float(sum(side[side >= AS_GOOD * known].sum() for side, known in sides))
+def _gains_as_good(pair: HostPair, one: PartnerScores, other: PartnerScores) -> F64:
+    """Return the log gain of each option with partners nearly as good as the known ones."""
+    gains = np.zeros(len(pair.options))
+    for side, known in zip(pair.log_gains, (one, other), strict=True):
+        gains += [gain[gain >= AS_GOOD * known.log_gain].sum() for gain in side]
+    return gains
 
 
-def _gain_of_all(found: Evidence, one: PartnerScores, other: PartnerScores) -> float:
-    """Return the total evidence, independent of known partners."""
-    return found.sum
+def _gains_of_all(pair: HostPair, one: PartnerScores, other: PartnerScores) -> F64:
+    """Return the total evidence of each option, independent of known partners."""
+    return np.array([option.found.sum for option in pair.options])
 
 
 def _between_roots(one: ClockDifference, ahead: ClockDifference, other: ClockDifference) -> float:
@@ -272,13 +306,14 @@ def refined(
     count = len(hosts)
     linked = [pair for pair in pairs if known[pair.one][0] == known[pair.other][0]]
     for pass_number in range(2 * ROUNDS):
-        observed = [_observations(hosts, pair, known, scores) for pair in linked]
+        observe = _offset_of if pass_number % 2 else _drift_of
+        observed = [
+            one for pair in linked for one in _observations(hosts, pair, known, scores, observe)
+        ]
         if pass_number % 2:
-            offsets = _solved([one for part in observed for one in part[0]], count)
-            known = _changed(known, offsets, np.zeros(count))
+            known = _changed(known, _solved(observed, count), np.zeros(count))
         else:
-            rates = _drifting([one for part in observed for one in part[1]], count)
-            known = _changed(known, np.zeros(count), rates)
+            known = _changed(known, np.zeros(count), _drifting(observed, count))
     return known
 
 
@@ -318,34 +353,56 @@ def _solved(observations: Sequence[Observation], count: int) -> F64:
     return values
 
 
+_Observed = tuple[float, float]
+"""A value, and its weight."""
+
+
 def _observations(
     hosts: Sequence[HostCalls],
     pair: HostPair,
     known: Sequence[tuple[int, ClockDifference]],
     scores: Sequence[PartnerScores],
-) -> tuple[list[Observation], list[Observation]]:
-    """Return the remaining clock difference and drift of two hosts, one observation per queue."""
+    observe: Callable[[I64, F64], _Observed | None],
+) -> list[Observation]:
+    """Return what ends of two hosts tell of their clock difference, one observation per queue.
+
+    Args:
+        hosts: All hosts.
+        pair: The two.
+        known: Root and clock of each host.
+        scores: Evidence of each host with its known partners.
+        observe: Returns the value and its weight, None for none, from the time since the start of
+            the first host's clock and the remaining difference of each call, ns.
+    """
     host, other = hosts[pair.one], hosts[pair.other]
     ahead = difference_between(known[pair.one][1], known[pair.other][1])
     least = AS_GOOD * scores[pair.one].total, AS_GOOD * scores[pair.other].total
     found = evidence(host.sample(MAX_CALLS), host, other, ahead, least)
     members = np.array([pair.one, pair.other])
-    offsets, drifts = [], []
+    observed = []
     for queue in distinct_values(found.queue).tolist():
         here = found.queue == queue
         own = found.own_ns[here]
         if len(own) < FEWEST:
             continue
         rest = (own - ahead.of(own) - found.other_ns[here]).astype(np.float64)
-        middle = float(median_along(rest))
-        scatter = float(median_along(np.abs(rest - middle))) + SHARPEST_NS
-        offsets.append(Observation(members, np.array([middle, 0.0]), len(own) / scatter**2))
-        since = (own - known[pair.one][1].at_ns) / 1e9
-        rate, error = slopes(since, rest[:, np.newaxis])
-        if error[0] < UNKNOWN_ERROR:
-            weight = 1 / float(error[0]) ** 2
-            drifts.append(Observation(members, np.array([rate[0], 0.0]), weight))
-    return offsets, drifts
+        one = observe(own - known[pair.one][1].at_ns, rest)
+        if one is not None:
+            observed.append(Observation(members, np.array([one[0], 0.0]), one[1]))
+    return observed
+
+
+def _offset_of(since_ns: I64, rest_ns: F64) -> _Observed:
+    """Return the remaining clock difference, ns."""
+    middle = float(median_along(rest_ns))
+    scatter = float(median_along(np.abs(rest_ns - middle))) + SHARPEST_NS
+    return middle, len(rest_ns) / scatter**2
+
+
+def _drift_of(since_ns: I64, rest_ns: F64) -> _Observed | None:
+    """Return the remaining drift, ns per s."""
+    rate, error = slopes(since_ns / 1e9, rest_ns[:, np.newaxis])
+    return None if error[0] >= UNKNOWN_ERROR else (float(rate[0]), 1 / float(error[0]) ** 2)
 
 
 MAX_PAIRS: Final = 600

@@ -130,9 +130,15 @@ class HostCalls(Struct, frozen=True, dict=True):
         return np.array([queue.stream for queue in self.queues], np.int64)
 
     @cached_property
-    def numbers(self) -> I64:
-        """Rank and stream of each queue in one number."""
-        return self.owner * _STREAMS + self.stream
+    def _numbers(self) -> I64:
+        """Rank and stream of each queue in one number, ascending."""
+        return np.sort(self.owner * _STREAMS + self.stream)
+
+    def has(self, owner: I64, stream: I64) -> Bool:
+        """Return whether ranks of this host have queues on streams."""
+        wanted = owner * _STREAMS + stream
+        place = np.searchsorted(self._numbers, wanted)
+        return np.asarray(self._numbers.take(place, mode="clip") == wanted)
 
     @cached_property
     def transfers(self) -> Bool:
@@ -154,10 +160,19 @@ class HostCalls(Struct, frozen=True, dict=True):
         return distinct_values(np.concatenate([queue.what for queue in self.queues]))
 
     @cached_property
+    def begin_ns(self) -> int:
+        """First end of all calls."""
+        return int(self.first_ns.min())
+
+    @cached_property
+    def until_ns(self) -> int:
+        """Last end of all calls."""
+        return int(self.last_ns.max())
+
+    @property
     def _base(self) -> tuple[int, int]:
         """First end of all calls, and the time from it to the last one, ns."""
-        first = int(self.first_ns.min())
-        return first, int(self.last_ns.max()) - first + 1
+        return self.begin_ns, self.until_ns - self.begin_ns + 1
 
     @cached_property
     def _queues(self) -> dict[tuple[int, ...], I64]:
@@ -389,11 +404,27 @@ def evidence(
     return Evidence(_best_of(log_gain), _best_of(total), own, end, queue[chosen])
 
 
-def score(sample: Sample, host: HostCalls, other: HostCalls, ahead: ClockDifference) -> float:
-    """Return the sum of the evidence for a clock difference."""
+def _scores(
+    host: HostCalls, owners: Sequence[int], other: HostCalls, ahead: Sequence[ClockDifference]
+) -> list[float]:
+    """Return the sum of the evidence for each of some clock differences without a drift.
+
+    From `COARSE` calls of each queue of the ranks ``owners`` around the time of each difference.
+    """
     if has_near_ends():
-        return sum_of(other.ends.total_of(*_compared_with(sample, host, other, ahead)))
-    return sum_of(_best_of(_meeting(sample, host, other, ahead)[2]))
+        table = other.ends.scores(
+            *(*host.calls, host.first, host.queues_of(owners), host.compatible(other)),
+            np.array([round(one.offset_ns) for one in ahead], np.int64),
+            np.array([one.at_ns for one in ahead], np.int64),
+            *(COARSE, WINDOW_NS),
+        )
+        sides = np.split(table, [len(host.queues)], axis=1)
+        return [float(score) for score in sides[0].sum(axis=1) + sides[1].sum(axis=1)]
+    samples = [Sample.of(host, owners, COARSE, one.at_ns, WINDOW_NS) for one in ahead]
+    return [
+        sum_of(_best_of(_meeting(sample, host, other, one)[2]))
+        for sample, one in zip(samples, ahead, strict=True)
+    ]
 
 
 def _compared_with(
@@ -433,8 +464,8 @@ def sum_of(best: Best) -> float:
 
 def _compatible(host: HostCalls, other: HostCalls) -> Bool:
     same = host.stream[:, np.newaxis] == other.stream
-    here = np.isin(host.owner[:, np.newaxis] * _STREAMS + other.stream, host.numbers)
-    there = np.isin(other.owner * _STREAMS + host.stream[:, np.newaxis], other.numbers)
+    here = host.has(host.owner[:, np.newaxis], other.stream)
+    there = other.has(other.owner, host.stream[:, np.newaxis])
     transfers = host.transfers[:, np.newaxis] & other.transfers
     apart = host.owner[:, np.newaxis] != other.owner
     return np.asarray(apart & (same | transfers | ~(here | there)))
@@ -456,12 +487,11 @@ def candidates(
     """Return the clock differences (ns) with most votes of some ranks of either host."""
     votes = _votes(host, other, _compared(host, owners, other, others))
     votes.sort(reverse=True)
+    ahead = np.array([one for _, one in votes])
     found: list[float] = []
-    for _, ahead in votes:
-        if all(abs(ahead - known) > _BIN_NS for known in found):
-            found.append(ahead)
-            if len(found) == most:
-                break
+    while len(ahead) and len(found) < most:
+        found.append(float(ahead[0]))
+        ahead = ahead[np.abs(ahead - ahead[0]) > _BIN_NS]
     return found
 
 
@@ -558,12 +588,18 @@ class Option(Struct, frozen=True):
     found: Evidence
 
 
-class HostPair(Struct, frozen=True):
+class HostPair(Struct, frozen=True, dict=True, eq=False):
     """Two hosts by number, and their possible clock differences."""
 
     one: int
     other: int
     options: tuple[Option, ...]
+
+    @cached_property
+    def log_gains(self) -> tuple[F64, F64]:
+        """``log_gain`` of the queues of either host for each option, float64 [option, q]."""
+        one, other = zip(*(option.found.log_gain for option in self.options), strict=True)
+        return np.array(one), np.array(other)
 
 
 def options_of(host: HostCalls, other: HostCalls) -> tuple[Option, ...]:
@@ -573,10 +609,7 @@ def options_of(host: HostCalls, other: HostCalls) -> tuple[Option, ...]:
         ClockDifference(ahead_ns, 0.0, _middle(host, other, ahead_ns))
         for ahead_ns in candidates(host, mine, other, theirs, CANDIDATES)
     ]
-    found = [
-        (score(Sample.of(host, mine, COARSE, one.at_ns, WINDOW_NS), host, other, one), one)
-        for one in roughly
-    ]
+    found = list(zip(_scores(host, mine, other, roughly), roughly, strict=True))
     found.sort(key=lambda one: -one[0])
     options: list[Option] = []
     whole = host.sample(FINE)
@@ -595,16 +628,16 @@ def _sampled_ranks(host: HostCalls) -> list[int]:
 
 def _middle(host: HostCalls, other: HostCalls, ahead_ns: float) -> int:
     """Return the middle of the time that both hosts recorded, ns on the clock of the first."""
-    first = max(int(host.first_ns.min()), int(other.first_ns.min()) + round(ahead_ns))
-    last = min(int(host.last_ns.max()), int(other.last_ns.max()) + round(ahead_ns))
-    return (first + last) // 2
+    ahead = round(ahead_ns)
+    first = max(host.begin_ns, other.begin_ns + ahead)
+    return (first + min(host.until_ns, other.until_ns + ahead)) // 2
 
 
 def _widened(
     host: HostCalls, owners: Sequence[int], other: HostCalls, rough: ClockDifference
 ) -> ClockDifference:
     """Fit the clock difference with its drift to calls in a growing window around the middle."""
-    longest = int(host.last_ns.max() - host.first_ns.min())
+    longest = host.until_ns - host.begin_ns
     width, ahead = WINDOW_NS, rough
     while True:
         sample = Sample.of(host, owners, FINE, rough.at_ns, width)

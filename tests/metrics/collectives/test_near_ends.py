@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from calls_by_hand import Call, member
@@ -11,9 +13,9 @@ from msgspec.structs import replace
 from ccltui.metrics.arrays.compiled import has_near_ends
 from ccltui.metrics.collectives.clocks import clock_estimate
 from ccltui.metrics.collectives.clocks.clock_estimate import Observation, solve, standard_errors
-from ccltui.metrics.collectives.implied import implied_groups, stream_evidence
+from ccltui.metrics.collectives.implied import implied_groups, stream_clocks, stream_evidence
 from ccltui.metrics.collectives.implied.implied_groups import Implied
-from ccltui.metrics.collectives.implied.stream_clocks import RankClock, stream_clocks
+from ccltui.metrics.collectives.implied.stream_clocks import RankClock
 from ccltui.metrics.collectives.implied.stream_evidence import queues_of
 from ccltui.metrics.collectives.matching.match import MatchInput
 from ccltui.metrics.view.job_view import View
@@ -115,7 +117,7 @@ def test_distances_of_streams_are_those_of_the_slow_definition(
     for seed in range(12):
         inputs, streams = many_streams(seed)
         queues = queues_of(inputs, streams)
-        clocks = stream_clocks(inputs, queues)
+        clocks = stream_clocks.stream_clocks(inputs, queues)
         found = implied_groups._distances(queues, clocks)
         with monkeypatch.context() as patch:
             patch.setattr(implied_groups, "has_near_ends", lambda: False)
@@ -124,6 +126,26 @@ def test_distances_of_streams_are_those_of_the_slow_definition(
         finite += int(np.isfinite(found).sum())
 
     assert finite > 1000
+
+
+def test_clear_differences_that_stay_are_those_found_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Only differences of sets of hosts that changed are looked for again in each round."""
+    forget = stream_clocks._ClearLinks.forget
+
+    def forget_all(links: stream_clocks._ClearLinks, roots: Sequence[int]) -> None:
+        forget(links, range(100))
+
+    for seed in range(2):
+        inputs, streams = many_streams(seed)
+        inputs = [replace(one, host="") for one in inputs]  # each rank is a host of its own
+        queues = queues_of(inputs, streams)
+        found = stream_clocks.stream_clocks(inputs, queues)
+        with monkeypatch.context() as patch:
+            patch.setattr(stream_clocks._ClearLinks, "forget", forget_all)
+            anew = stream_clocks.stream_clocks(inputs, queues)
+        assert found == anew, f"seed {seed}"
 
 
 def test_votes_of_long_queues_are_those_of_every_pair_of_calls() -> None:
@@ -214,7 +236,7 @@ LATER_US = 1_777.0  # by how much the second stage does what the first one did
 
 
 def clocks_of(inputs: list[MatchInput], streams: dict[str, I64]) -> dict[int, RankClock]:
-    return stream_clocks(inputs, queues_of(inputs, streams))
+    return stream_clocks.stream_clocks(inputs, queues_of(inputs, streams))
 
 
 def pipeline(shift_us: float) -> tuple[list[MatchInput], dict[str, I64]]:
