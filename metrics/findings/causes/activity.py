@@ -19,7 +19,7 @@ from msgspec import Struct
 from ccltui.metrics.arrays.intervals import Intervals, long_gaps, union
 from ccltui.metrics.arrays.reductions import distinct_values, unique_inverse
 from ccltui.metrics.model.calls import Calls
-from ccltui.metrics.model.classify import COMP, TYPES, any_name, distinct
+from ccltui.metrics.model.classify import COMM, COMP, TYPES, any_name, distinct
 from ccltui.metrics.model.rank_facts import RankFacts
 from ccltui.parsers.array_types import I32, I64, Bool
 from ccltui.parsers.columns import MISSING, Events, Group, RankTrace
@@ -390,6 +390,13 @@ class Activity:
         names = self._names.ids(self.trace, events.name[rows])
         return events.start_ns[rows], events.dur_ns[rows], names
 
+    def pieces_before(self, times_ns: I64) -> I64:
+        """Return how many pieces of computation and copies began before each time."""
+        events, rows = self._computation()
+        if self._facts.has_kernels:
+            rows = self._facts.classes != COMM
+        return np.asarray(np.searchsorted(events.start_ns[rows], times_ns), np.int64)
+
     def _computation(self) -> tuple[Events, Bool]:
         """Events of which those in a mask are computation."""
         if self._facts.has_kernels:
@@ -422,7 +429,12 @@ class Activity:
     @cached_property
     def copies(self) -> Intervals:
         """Time in copies and fills that neither computation nor communication covers."""
-        return self._facts.busy[2] - (self.compute | self.network)
+        return self.all_copies - (self.compute | self.network)
+
+    @property
+    def all_copies(self) -> Intervals:
+        """Time in copies and fills."""
+        return self._facts.busy[2]
 
     @cached_property
     def host(self) -> HostWork:

@@ -31,6 +31,7 @@ from ccltui.metrics.arrays.reductions import (
 )
 from ccltui.metrics.collectives.arrivals import SyncPoints
 from ccltui.metrics.findings.causes.activity import HOST_CAUSES, HOST_STALL, Activity
+from ccltui.metrics.findings.causes.run_ahead import AT_EDGES, WorkDone
 from ccltui.metrics.model.classify import TYPES
 from ccltui.parsers.array_types import F64, I32, I64, Bool
 from ccltui.parsers.columns import MISSING
@@ -109,18 +110,18 @@ def own_comm_and_compute(
     return stopped, computed
 
 
-def hidden_ns(comparison: PeerComparison, computed: I64, every: I64) -> F64:
-    """Return the excess computation that the peers did too, hidden behind a collective.
+def hidden_ns(comparison: PeerComparison, seen: I64, every: I64) -> F64:
+    """Return the excess of one kind of work that the peers did too, hidden behind other work.
 
     Args:
         comparison: The late rank and its peers.
-        computed: Computation outside awaited collectives, ns [t, m].
-        every: All computation, ns [t, m].
+        seen: Computation outside awaited collectives, or copies outside other work, ns [t, m].
+        every: All computation, or all copies, ns [t, m].
 
     Returns:
         Float64 ns [t].
     """
-    return np.maximum(comparison.excess(computed) - np.maximum(comparison.excess(every), 0), 0)
+    return np.maximum(comparison.excess(seen) - np.maximum(comparison.excess(every), 0), 0)
 
 
 def triggers_of(activities: Sequence[Activity], times_ns: I64, groups: frozenset[int]) -> I32:
@@ -135,6 +136,16 @@ def triggers_of(activities: Sequence[Activity], times_ns: I64, groups: frozenset
 def compute_time(one: Activity, begin: I64, end: I64) -> I64:
     """Return all time in computation between begin and end, ns."""
     return _measure(one.compute, begin, end)
+
+
+def copy_time(one: Activity, begin: I64, end: I64) -> I64:
+    """Return all time in copies between begin and end, ns."""
+    return _measure(one.all_copies, begin, end)
+
+
+def seen_copy_time(one: Activity, begin: I64, end: I64) -> I64:
+    """Return the time in copies while nothing else runs between begin and end, ns."""
+    return _measure(one.copies, begin, end)
 
 
 def by_member(
@@ -177,8 +188,6 @@ def _median(values: F64, rows: Bool) -> F64:
 MAX_COMPARED: Final = 5000
 """Number of late arrivals compared by kernel name; of further ones only sums are compared."""
 MAX_PEERS: Final = 4
-AT_EDGES: Final = 4
-"""Number of kernels by which ranks that run the same program differ where their time begins."""
 _MAX_COUNTS: Final = 500_000
 """Number of counts, and of kernels, that are in memory at once."""
 
@@ -479,6 +488,9 @@ def _explained(
             parts[known, PARTS.index(name)] = comparison.excess(spent)
         every = by_member(activities, begin, end, compute_time)
         parts[known, PARTS.index(COMPUTE)] -= hidden_ns(comparison, measured[COMPUTE], every)
+        if COPIES in measured:
+            copied = by_member(activities, begin, end, copy_time)
+            parts[known, PARTS.index(COPIES)] -= hidden_ns(comparison, measured[COPIES], copied)
         mine[known], theirs[known] = comparison.late_and_peers(every)
         extra[known] = extra_kernel_time(
             activities,
@@ -497,8 +509,8 @@ def _explained(
 def find_start(points: SyncPoints, targets: Targets, activities: Sequence[Activity]) -> Start:
     """Return the latest sync point since which nearly all of the lateness of a target arose.
 
-    If more than the share ``CARRIED`` of it existed at each of the last ``MAX_BACK`` points, that
-    with the least.
+    At that point the late rank is not behind its peers in its work. If more than the share
+    ``CARRIED`` of it existed at each of the last ``MAX_BACK`` points, that with the least.
     """
     count, size = targets.time_ns.shape
     since = np.full(count, -1, np.int64)
@@ -506,20 +518,28 @@ def find_start(points: SyncPoints, targets: Targets, activities: Sequence[Activi
     excess, carried = np.zeros(count), np.full(count, np.inf)
     triggers = triggers_of(activities, targets.time_ns, points.groups)
     left = np.arange(count)
+    done = WorkDone(points, targets.time_ns, activities, MAX_BACK)
     for back in range(1, MAX_BACK + 1):
         left = left[targets.place[left] >= back]
         if not len(left):
             break
         place = targets.place[left] - back
-        peers, found, carried_ns = _lateness(
-            points, targets.take(left), activities, place, triggers[left]
+        some = targets.take(left)
+        peers, found, carried_ns, more_ns = _lateness(
+            points, some, activities, place, triggers[left]
         )
-        # False for NaN: not all ranks reached the point
+        little = CARRIED * np.abs(found)
+        doubtful = np.flatnonzero((carried_ns <= little) & (more_ns > little))
+        others = _first_marked(peers[doubtful], MAX_PEERS)
+        late = some.late[doubtful]
+        behind = done.behind(left[doubtful], late, others, place[doubtful])
+        carried_ns[doubtful[behind]] = np.nan
+        # False for NaN: not all ranks reached the point, or the peers ran ahead of it
         better = np.maximum(carried_ns, 0) < carried[left]
         rows = left[better]
         since[rows], punctual[rows] = place[better], peers[better]
         excess[rows], carried[rows] = found[better], carried_ns[better]
-        left = left[~(carried_ns <= CARRIED * np.abs(found))]
+        left = left[~(carried_ns <= little)]
     carried[since < 0] = 0.0
     return Start(since, punctual, excess, carried, triggers)
 
@@ -530,8 +550,11 @@ def _lateness(
     activities: Sequence[Activity],
     place: I64,
     triggers: I32,
-) -> tuple[Bool, F64, F64]:
-    """Return punctual peers, excess and the carried part of it, counted from sync points."""
+) -> tuple[Bool, F64, F64, F64]:
+    """Return punctual peers, excess, the carried part of it, and work beyond the peers'.
+
+    All are counted from sync points.
+    """
     begin = points.arrival_ns[place]
     late = points.late_ns[place] + (targets.time_ns - begin)
     late = late - row_min(late)[:, np.newaxis]
@@ -541,9 +564,14 @@ def _lateness(
     times = targets.time_ns
     stopped, computed = own_comm_and_compute(begin, times, activities, points.groups, triggers)
     carried_ns = comparison.excess(points.late_ns[place] + stopped)
-    carried_ns += hidden_ns(comparison, computed, by_member(activities, begin, times, compute_time))
+    every = by_member(activities, begin, times, compute_time)
+    carried_ns += hidden_ns(comparison, computed, every)
+    copied = by_member(activities, begin, times, copy_time)
+    seen = by_member(activities, begin, times, seen_copy_time)
+    carried_ns += hidden_ns(comparison, seen, copied)
     reached = row_all(begin < targets.time_ns)
-    return peers, comparison.excess(late), np.where(reached, carried_ns, np.nan)
+    carried_ns = np.where(reached, carried_ns, np.nan)
+    return peers, comparison.excess(late), carried_ns, comparison.excess(every + copied)
 
 
 def _exchanged(one: Activity, begin: I64, end: I64) -> I64:
