@@ -261,7 +261,11 @@ class Packed(Struct, frozen=True):
         return np.frombuffer(self.data, _PACKED_DTYPES[size], count, begin)
 
 
-_DTYPES: Final = {np.dtype(code).str: np.dtype(code) for code in "?bBhHiIqQfd"}
+# By their sizes: numpy has two types of 8 bytes, and casts a column of "q" in each operation with
+# another of "l", which is np.int64 on Linux.
+_DTYPES: Final = {
+    dtype.str: np.dtype(dtype.str) for dtype in (np.dtype(code) for code in "?bBhHiIqQfd")
+}
 """Types of columns: NumPy itself evaluates what is in the text of a type."""
 _EVENT_COLUMNS: Final[dict[str, type]] = dict((*Events.COLUMNS, *Events.SPARSE))
 

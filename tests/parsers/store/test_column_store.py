@@ -66,6 +66,19 @@ def test_what_goes_in_comes_out_read_only(store: Store, source: Path) -> None:
     assert not loaded.group("gpu").start_ns.flags.writeable
 
 
+def test_columns_have_the_types_of_numpy_that_operations_use(store: Store, source: Path) -> None:
+    """Of two equal types of one size NumPy casts one to the other in each operation."""
+    trace = read_kineto(source)
+    key = store.key(source, 1)
+    assert store.save(key, trace)
+
+    loaded = store.load(key)
+    assert loaded is not None
+    for name, _ in Events.COLUMNS:
+        column = getattr(loaded.group("gpu"), name)
+        assert column.dtype.num in {np.dtype(kind).num for kind in (np.int64, np.int32)}, name
+
+
 def test_an_empty_trace_is_stored_too(store: Store, tmp_path: Path) -> None:
     path = tmp_path / "empty.json"
     path.write_text("[]")
