@@ -1,7 +1,7 @@
-"""Every pane on a light ground, without colour and in ASCII, at three sizes: what each cell shows.
+"""Every pane, dark, light, without colour and in ASCII, at three sizes: what each cell shows.
 
-The pictures of ``test_tui_snapshots`` are dark ones. Here one session shows all panes, and a golden
-text holds their characters, and below each row its styles as runs of letters. Written anew by
+One session shows all panes, and a golden text holds their characters, and below each row its styles
+as runs of letters. Written anew by
 ``CCLTUI_UPDATE_GOLDEN=1 pytest tests/tui/test_tui_looks.py``.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from explorers import Settle, Start
 from rich.style import Style
-from test_tui_snapshots import KEYS, SIZES, after
+from test_tui_snapshots import after
 
 from ccltui.tui.app import Explorer
 from ccltui.tui.options import ExplorerOptions
@@ -22,7 +22,32 @@ from ccltui.tui.options import ExplorerOptions
 pytestmark = pytest.mark.long
 
 GOLDEN = Path(__file__).parent / "golden"
+SIZES = [(80, 24), (120, 40), (200, 50)]
+KEYS = {
+    "overview": ("1", "j", "j"),
+    "alignment": ("2", "]"),
+    "timeline": ("2", "]", "3", "w", "w"),
+    "events": ("4", "]"),
+    "area": ("3", "v", *"llllllllllll", "v"),
+    "search": ("3", "/", *"nccl", "enter", "n", "n"),
+    "detail": ("2", "]", "enter", "tab", "j"),
+    "files": ("5", "j"),
+    "steps": ("6", "j"),
+    "kernels": ("*", "j"),
+    "parallelism": ("%", "j"),
+    "streams": ("3", "u", *"wwww"),
+    "lanes": ("3", "u", "U", *"www"),
+    "chain": ("2", "]", "Z", "j"),
+    "block": ("2", "]", "3", "R"),
+    "inspector": ("2", "]", "3", "E"),
+    "versus": ("2", "]", "3", "V", *"r4", "enter"),
+    "unavailable": ("1", "u", "G"),
+    "metrics": ("M", "j"),
+    "metric": ("M", "enter"),
+}
+
 LOOKS = {
+    "dark": ExplorerOptions(color="256"),
     "light": ExplorerOptions(color="256", theme="light"),
     "colourless": ExplorerOptions(color="never"),
     "ascii": ExplorerOptions(color="256", ascii=True),

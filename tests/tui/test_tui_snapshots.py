@@ -1,4 +1,4 @@
-"""Pictures of the panes at three sizes, and of help, loading and no colour."""
+"""Pictures of help, prompts, loading, 16 colours and many ranks; `test_tui_looks` has all panes."""
 
 from __future__ import annotations
 
@@ -12,29 +12,6 @@ from textual.pilot import Pilot
 from ccltui.tui.state.wanted_queries import is_waiting
 
 Compare = Callable[..., bool]
-SIZES = [(80, 24), (120, 40), (200, 50)]
-KEYS = {
-    "overview": ("1", "j", "j"),
-    "alignment": ("2", "]"),
-    "timeline": ("2", "]", "3", "w", "w"),
-    "events": ("4", "]"),
-    "area": ("3", "v", *"llllllllllll", "v"),
-    "search": ("3", "/", *"nccl", "enter", "n", "n"),
-    "detail": ("2", "]", "enter", "tab", "j"),
-    "files": ("5", "j"),
-    "steps": ("6", "j"),
-    "kernels": ("*", "j"),
-    "parallelism": ("%", "j"),
-    "streams": ("3", "u", *"wwww"),
-    "lanes": ("3", "u", "U", *"www"),
-    "chain": ("2", "]", "Z", "j"),
-    "block": ("2", "]", "3", "R"),
-    "inspector": ("2", "]", "3", "E"),
-    "versus": ("2", "]", "3", "V", *"r4", "enter"),
-    "unavailable": ("1", "u", "G"),
-    "metrics": ("M", "j"),
-    "metric": ("M", "enter"),
-}
 
 
 def after(settle: Settle, *keys: str) -> Callable[[Pilot[int]], object]:
@@ -50,23 +27,6 @@ def after(settle: Settle, *keys: str) -> Callable[[Pilot[int]], object]:
         await settle(pilot)
 
     return run
-
-
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-@pytest.mark.parametrize("pane", KEYS)
-def test_pane(
-    snap_compare: Compare, start: Start, settle: Settle, pane: str, size: tuple[int, int]
-) -> None:
-    assert snap_compare(start(), terminal_size=size, run_before=after(settle, *KEYS[pane]))
-
-
-@pytest.mark.parametrize("pane", KEYS)
-def test_pane_without_colour(
-    snap_compare: Compare, start: Start, settle: Settle, pane: str
-) -> None:
-    app = start(color="never")
-
-    assert snap_compare(app, terminal_size=(80, 24), run_before=after(settle, *KEYS[pane]))
 
 
 def test_sixteen_colours(
