@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,8 +15,9 @@ from ccltui.commands.measure import choose_metrics, measure
 from ccltui.metrics.findings.finding import Recording
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError
+from ccltui.parsers.safe_text import safe_text
 from ccltui.report import explanation
-from ccltui.report.explanation_writers import WRITERS, command_options
+from ccltui.report.explanation_writers import WRITERS, as_markdown, command_options
 from ccltui.report.output import require_target, write_report
 
 _DESCRIPTION = """\
@@ -66,11 +69,18 @@ def run(arguments: Sequence[str]) -> int:
     # Also where nothing could be opened: a program reads the reason in the document. A person who
     # mistyped a path reads one line.
     if options.format == "json" or os.path.lexists(options.trace):
-        write_report(WRITERS[options.format](found, options.budget), options.output)
+        write_report(_written(found, options), options.output)
     if measured.problem is not None and not found.findings:
         measured.print_messages(warnings=False)
         return exit_codes.INPUT
     return exit_codes.OK if measured.trace.complete else exit_codes.INTERRUPTED
+
+
+def _written(found: explanation.Explanation, options: argparse.Namespace) -> bytes:
+    """Return the explanation in its format; a terminal shows no backslashes of Markdown."""
+    if options.format == "md" and not options.output and sys.stdout.isatty():
+        return as_markdown(found, safe_text)
+    return WRITERS[options.format](found, options.budget)
 
 
 def _recordings(

@@ -57,18 +57,24 @@ _LONGEST: Final = 400
 """Characters of one text where the document would exceed its budget; names may have thousands."""
 
 
-def as_markdown(explanation: Explanation) -> bytes:
-    """Return the explanation as Markdown text, UTF-8."""
-    lines = [f"# {escaped(explanation.path)}", "", f"**{escaped(explanation.headline)}**", ""]
+def as_markdown(explanation: Explanation, safe: Callable[[str], str] = escaped) -> bytes:
+    """Return the explanation as Markdown text, UTF-8.
+
+    Args:
+        explanation: what is written.
+        safe: makes a text of the recording safe to write: ``safe_text`` where a person reads the
+            page in a terminal, which shows the backslashes of Markdown.
+    """
+    lines = [f"# {safe(explanation.path)}", "", f"**{safe(explanation.headline)}**", ""]
     for number, finding in enumerate(explanation.findings, 1):
-        lines.append(f"{number}. {escaped(_finding_text(finding))}")
-        lines += [f"   - {escaped(_recording_text(row))}" for row in finding.get("recordings", ())]
+        lines.append(f"{number}. {safe(_finding_text(finding))}")
+        lines += [f"   - {safe(_recording_text(row))}" for row in finding.get("recordings", ())]
     for title, texts in (
-        ("The recording", [_with_source(claim) for claim in explanation.claims]),
-        ("What to do", [escaped(text) for text in explanation.actions]),
-        ("Not known, and how to find out", [escaped(text) for text in explanation.unknown]),
-        ("Ruled out", [escaped(text) for text in explanation.ruled_out]),
-        ("Missing", [escaped(text) for text in explanation.missing]),
+        ("The recording", [f"{safe(one.text)} (`{_source(one)}`)" for one in explanation.claims]),
+        ("What to do", [safe(text) for text in explanation.actions]),
+        ("Not known, and how to find out", [safe(text) for text in explanation.unknown]),
+        ("Ruled out", [safe(text) for text in explanation.ruled_out]),
+        ("Missing", [safe(text) for text in explanation.missing]),
     ):
         if texts:
             lines += ["", f"{title}:", "", *(f"- {text}" for text in texts)]
@@ -78,9 +84,8 @@ def as_markdown(explanation: Explanation) -> bytes:
     return "\n".join(lines).encode()
 
 
-def _with_source(claim: Claim) -> str:
-    source = f"{claim.metric}.{claim.key}" if claim.key else claim.metric
-    return f"{escaped(claim.text)} (`{source}`)"
+def _source(claim: Claim) -> str:
+    return f"{claim.metric}.{claim.key}" if claim.key else claim.metric
 
 
 def _finding_text(finding: Mapping[str, Any]) -> str:

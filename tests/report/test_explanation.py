@@ -7,6 +7,7 @@ import json
 from ccltui.metrics.confidence import Sure
 from ccltui.metrics.findings.finding import Evidence, Finding, Recording, Where
 from ccltui.metrics.result import Reason, Result
+from ccltui.parsers.safe_text import safe_text
 from ccltui.report.explanation import BUDGET, METRICS, explain, with_choice
 from ccltui.report.explanation_writers import as_json, as_markdown
 from ccltui.report.json_document import TraceSummary
@@ -130,6 +131,16 @@ def test_names_of_files_cannot_write_to_the_terminal_or_the_document() -> None:
     for data in (as_markdown(found), as_json(found)):
         assert b"\x1b" not in data
     assert b"<b>" not in as_markdown(found)
+
+
+def test_a_terminal_shows_names_without_backslashes() -> None:
+    row = finding("Kernels of [CUDA graph 3] take 20 % of `train_step`.")
+    found = explain(TRACE, {"findings": found_in(row)})
+
+    assert b"**Kernels of [CUDA graph 3] take 20 % of `train_step`.**" in as_markdown(
+        found, safe_text
+    )
+    assert rb"\[CUDA graph 3\]" in as_markdown(found)
 
 
 def test_the_document_is_json_within_its_budget() -> None:
