@@ -151,6 +151,10 @@ def _held_by_hosts(ladder: Ladder, found: Conclusion, details: dict[str, Any]) -
     without = ladder.delayed - found.saves_ns
     bounds = bounds_of_hosts(ladder.typical_need_ns, ladder.delayed, without)
     details["saves_bounds_ms"] = bounds
+    if bounds is not None:
+        # Hosts cost nothing only as long as somebody else is slower.
+        rest = [one for one in details["ruled_out"] if one["class"] != "host"]
+        details["ruled_out"] = rest
     return why_host_bound(bounds)
 
 

@@ -45,6 +45,8 @@ CLASSES: Final = (
 )
 """Classes of the candidates."""
 ALSO: Final = 0.15
+RULED_OUT: Final = 0.01
+"""Share of a step below which a kind of difference is ruled out: a page lists causes from it on."""
 RESAMPLINGS: Final = 200
 MAX_NEGATIVE: Final = 0.3
 """A kind of difference may shorten the step by this share of the loss: faults that overlap do."""
@@ -144,9 +146,9 @@ class Rules:
         """
         mine = CANDIDATES.index("host") if of_all_hosts else int(self._order[0])
         ruled_out = [
-            {"class": CLASSES[i], "why": _share_of_loss(one)}
+            {"class": CLASSES[i], "why": self._cost(one)}
             for i, one in enumerate(self._of_loss.tolist())
-            if i != mine and one < ALSO
+            if i != mine and one < ALSO and one * self.ladder.loss_ratio < RULED_OUT
         ]
         if not found.verdict:
             verdict = self._inconclusive(found.why, self._agreement, self._also(self._order))
@@ -161,6 +163,14 @@ class Rules:
             self._evidence(),
             self._next(found),
         )
+
+    def _cost(self, of_loss: float) -> str:
+        """Return what a part of the loss costs, in the share of a step that costs are stated in."""
+        # Replays of a difference that is not there scatter about zero.
+        if of_loss < 0.0005:
+            return "costs nothing in the replay"
+        cost = percent(of_loss * self.ladder.loss_ratio)
+        return f"costs {cost} of {self.ladder.job.period} in the replay"
 
     def _inconclusive(
         self, why: str, agreement: float | None, also: Sequence[tuple[str, Conclusion]]
@@ -449,11 +459,6 @@ class Rules:
             ("CPU activity, or Python stacks, of the ranks whose devices idle", host),
         )
         return [text for text, is_asked in asked if is_asked]
-
-
-def _share_of_loss(share: float) -> str:
-    # Replays of a difference that is not there scatter about zero.
-    return f"{percent(share)} of the loss" if share >= 0.0005 else "none of the loss"
 
 
 def ranks_alone(ladder: Ladder) -> I64:
