@@ -27,10 +27,14 @@ from ccltui.metrics.findings.accused import (
     lost_ms,
     most_saved,
 )
+from ccltui.metrics.findings.causes.activity import HOST_CAUSES, HOST_STALL
+from ccltui.metrics.findings.causes.cause_search import HOST_LATE
 from ccltui.metrics.findings.finding import Evidence, Finding, Kind, Where, why_not_exact
 from ccltui.metrics.findings.rank_time.partition import COMPUTE, partition
 from ccltui.metrics.findings.sentences import (
     CAUSES,
+    IDLE,
+    UNRECORDED_HOST,
     cost_text,
     named_text,
     waiting_text,
@@ -51,6 +55,7 @@ from ccltui.parsers.numbers import percent, time_text
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
+    from ccltui.parsers.columns import RankTrace
 
 OF_HOSTS: Final[frozenset[Kind]] = frozenset(
     {
@@ -63,6 +68,11 @@ OF_HOSTS: Final[frozenset[Kind]] = frozenset(
     }
 )
 """Classes of idle time that hosts cause."""
+_KINDS: Final[Mapping[str, Kind]] = {
+    cause: "host_bound" if cause not in IDLE else IDLE[cause].kind
+    for cause in (*HOST_CAUSES, HOST_STALL, HOST_LATE)
+}
+"""Classes of idle time by what the host of a late rank does."""
 ALWAYS: Final = ("slow_worker", "slow_node", "heavy_stage", "uneven_experts")
 """Classes of what is so in all steps."""
 LEAST_FACTOR: Final = 1 + LEAST_EXCESS
@@ -168,6 +178,8 @@ class Culprits:
             ):
                 largest[row["rank"]] = row
         causes = {label: str(row["cause"]) for label, row in largest.items()}
+        silent = {rank.label for rank in self._view.job.ranks if not _has_host(rank)}
+        causes |= {one: UNRECORDED_HOST for one in silent if causes.get(one) == HOST_STALL}
         unread = {str(file.rank) for file in self._view.job.capture.files} - self._recorded
         return causes | dict.fromkeys(unread & causes.keys(), "not_read")
 
@@ -395,8 +407,11 @@ class Culprits:
             return list(found)
         if main.cost_ms < MAIN_CAUSE * sum(one.cost_ms or 0.0 for one in idle):
             return list(found)
-        if self._few_keep_waiting(found, saves - main.cost_ms):
+        if self._few_keep_waiting(found, saves - main.cost_ms) or self._others_cause(main.kind):
             return list(found)
+        # The replay gives back all delays of hosts; the other causes have findings of their own.
+        others = sum(one.cost_ms or 0.0 for one in idle if one is not main)
+        saves = min(saves, max(saves - others, main.cost_ms))
         cost = self._cost(main.cost_ms, saves)
         lost = min(saves, period_ms)
         text, more, why = main.text, main.more, ""
@@ -427,6 +442,16 @@ class Culprits:
         waited_ms = sum(one.cost_ms or 0.0 for one in waits)
         few = 2 * len(ranks) <= len(self._view.job.ranks)
         return few and lost_ms > 0.0 and waited_ms >= MAIN_CAUSE * lost_ms
+
+    def _others_cause(self, kind: Kind) -> bool:
+        """Return whether most waiting for late hosts began while they did something else."""
+        known, own = 0.0, 0.0
+        for row in self.chain.get("roots") or ():
+            found = _KINDS.get(row["cause"])
+            if found is not None:
+                known += row["caused_wait_ms"]
+                own += row["caused_wait_ms"] if found == kind else 0.0
+        return own < (1 - MAIN_CAUSE) * known
 
     def _absent(self, found: Sequence[Finding]) -> Iterator[Finding]:
         """Yield a finding on the only rank without a file, where the others may wait for it."""
@@ -594,6 +619,11 @@ class Culprits:
         """Yield what would tell more, one sentence each."""
         for text in tuple(self.verdict.get("next") or ())[:_MOST_UNKNOWN]:
             yield sentence(f"to learn more, record {text}")
+
+
+def _has_host(rank: RankTrace) -> bool:
+    """Return whether any operator, call or Python frame of the host of a rank is recorded."""
+    return any(len(rank.group(one)) for one in ("cpu_ops", "runtime", "python"))
 
 
 def _times(value: float | None, factor: float) -> float | None:

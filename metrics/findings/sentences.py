@@ -133,6 +133,8 @@ def idle_text(cause: str, share: float, num_ranks: int, who: str = "") -> str:
     return IDLE[cause].text.format(device_is=device_is, waits=waits, share=percent(share))
 
 
+UNRECORDED_HOST: Final = "host_unrecorded"
+"""Cause of a rank whose device idles, of which no event of the host is recorded."""
 CAUSES: Final[Mapping[str, tuple[str, str]]] = {
     "compute": (
         "its kernels take longer than those of its peers",
@@ -185,6 +187,7 @@ CAUSES: Final[Mapping[str, tuple[str, str]]] = {
         "its device idles, and its host runs no operator: it sleeps, waits, or runs Python code",
         IDLE["host_other"].do,
     ),
+    UNRECORDED_HOST: ("its device idles, and its host is not recorded", _RECORD_LAUNCHES),
     "host_late": ("its host launches the work late", IDLE["host_other"].do),
     "earlier_lag": (
         "it was already late at an earlier collective, where the others did not wait for it",

@@ -333,6 +333,38 @@ def test_late_hosts_that_keep_nobody_waiting_have_their_saving(
     assert found.sure.how_much == "medium"
 
 
+@pytest.mark.parametrize(("cause", "is_cause"), [("data_loading", True), ("host_work", False)])
+def test_all_waiting_for_late_hosts_is_no_cost_of_what_other_hosts_did_meanwhile(
+    cause: str, is_cause: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranks = [rank_trace(rank, gpu=[kernel("sgemm", 0, 100)], world_size=2) for rank in range(2)]
+    told = {"verdict": "host", "confidence": "medium", "culprit": None, "saves_ms": 0.06}
+    monkeypatch.setattr(Culprits, "verdict", told)
+    roots = [{"rank": "0", "cause": cause, "caused_wait_ms": 5.0}]
+    monkeypatch.setattr(Culprits, "chain", {"roots": roots})
+    loading = Finding(kind="data_loading", text="Data.", share=0.2, cost_ms=0.02)
+    operators = Finding(kind="host_bound", text="Operators.", share=0.01, cost_ms=0.01)
+
+    found, *_ = Culprits(View(job(*ranks)), 0.1).refine([loading, operators])
+
+    # of the saving the other host's part is that of another finding
+    assert found.saves_ms == (pytest.approx(0.05) if is_cause else None)
+    assert found.share == (pytest.approx(0.5) if is_cause else 0.2)
+
+
+def test_a_host_without_events_is_not_said_to_run_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    work = [kernel("sgemm", 0, 100)]
+    operators = [Event("aten::mm", 0, 10, 1)]
+    ranks = [rank_trace(0, gpu=work), rank_trace(1, gpu=work, cpu_ops=operators)]
+    roots = [{"rank": one, "cause": "host_stall", "caused_wait_ms": 5.0} for one in ("0", "1")]
+    monkeypatch.setattr(Culprits, "chain", {"roots": roots})
+
+    culprits = Culprits(View(job(*ranks)), 0.1)
+
+    assert culprits.cause_of("0") == sentences.UNRECORDED_HOST
+    assert culprits.cause_of("1") == "host_stall"
+
+
 def test_ranges_of_another_program_are_counted() -> None:
     first = answered(rank_trace(0, other=[Event("event/batch", 0, 5000, 1)])).findings[0]
 
