@@ -52,6 +52,8 @@ _MOST_MISMATCHES: Final = 2
 _MOST_STEPS: Final = 3
 _MOST_GROUPS: Final = 4
 _LEAST_GROUPS: Final = 2
+_MOST_NAMED: Final = 4
+"""Metrics that hold in part and are named: a damaged file concerns all of them."""
 _ALIKE: Final = 0.03
 """Difference between ranks in their share of computing below which they count as alike."""
 _NOTHING_READ: Final = (
@@ -159,8 +161,9 @@ def explain(trace: TraceSummary, results: Results, options: Sequence[str] = ()) 
         options: command-line options that select the same part of the job.
     """
     claims: list[Claim] = []
-    for add in (_step, _slow_steps, _parts, _ranks, _lag, _one_sided):
+    for add in (_step, _slow_steps, _parts, _ranks):
         claims += add(results)
+    claims += _lag(trace, results) + _one_sided(results)
     claims += _trust(trace, results)
     found, verdict = details_of(results, "findings"), details_of(results, "verdict")
     return Explanation(
@@ -169,7 +172,7 @@ def explain(trace: TraceSummary, results: Results, options: Sequence[str] = ()) 
         findings=tuple(found.get("findings") or ())[:_MOST_FINDINGS],
         claims=tuple(claims),
         unknown=tuple(found.get("unknown") or ()),
-        missing=_missing(results) if trace.ranks else (),
+        missing=_missing(trace, results) if trace.ranks else (),
         ruled_out=tuple(
             f"{str(one['class']).replace('_', ' ')}: {one['why']}"
             for one in verdict.get("ruled_out", ())
@@ -302,21 +305,31 @@ def _ranks(results: Results) -> list[Claim]:
     return [Claim("ranks", text, "step_composition", "per_rank", known, "ratio")]
 
 
-def _lag(results: Results) -> list[Claim]:
+def _lag(trace: TraceSummary, results: Results) -> list[Claim]:
+    """Return how late the last rank is, and who delays it where no finding names that rank.
+
+    A finding states what waiting for a rank costs; `blame_chain` weighs the same waiting otherwise.
+    """
     claims = []
     lag = details_of(results, "straggler_lag")
+    measured = details_of(results, "coll_call_num").get("num_traces", trace.ranks)
+    of = "" if measured == trace.ranks else f" of the {measured} selected"
     if lag.get("mean_lag_us") is not None:
         mean = lag["mean_lag_us"]
         text = (
-            f"On average the last rank reaches a collective {time_text(mean / 1000)} after the "
+            f"On average the last rank{of} reaches a collective {time_text(mean / 1000)} after the "
             f"first (n = {lag['num_collectives']:,})."
         )
         claims.append(Claim("evidence", text, "straggler_lag", "mean_lag_us", mean, "us"))
     chain = details_of(results, "blame_chain")
-    if chain.get("root_rank") is not None and chain.get("root_share") is not None:
-        share = chain["root_share"]
+    root, share = chain.get("root_rank"), chain.get("root_share")
+    found = details_of(results, "findings").get("findings") or ()
+    named = {label for one in found for label in one["where"]["ranks"] or ()}
+    if root is not None and share is not None and root not in named:
+        among = "" if measured == trace.ranks else "between the selected ranks "
         text = (
-            f"{percent(share)} of the waiting at collectives began with rank {chain['root_rank']}."
+            f"Followed back to where each delay began, {percent(share)} of the waiting {among}at "
+            f"collectives is due to rank {root}."
         )
         claims.append(Claim("evidence", text, "blame_chain", "root_share", share, "ratio"))
     return claims
@@ -391,11 +404,28 @@ _BESIDE: Final = ("run_completeness", "hang_verdict")
 """Metrics of files beside the traces, which are absent nearly everywhere."""
 
 
-def _missing(results: Results) -> tuple[str, ...]:
-    """Return the reasons of partial and absent results, each once, with the metrics concerned."""
-    found: dict[str, list[str]] = {}
+def _missing(trace: TraceSummary, results: Results) -> tuple[str, ...]:
+    """Return the reasons of partial and absent results, each once, with the metrics concerned.
+
+    Metrics that have a value all the same are told apart, as the page may state it. What the page
+    states elsewhere is left out: which ranks have no file, and what the findings do not know.
+    """
+    told = set(details_of(results, "findings").get("unknown") or ())
+    absent_ranks = f" ranks found; missing {trace.missing_text}"
+    found: dict[str, tuple[list[str], list[str]]] = {}
     for name, result in results.items():
         if name not in _BESIDE:
             for _, message in merged_reasons(result.reasons):
-                found.setdefault(message, []).append(name)
-    return tuple(f"{text} ({', '.join(names)})" for text, names in found.items())
+                if message not in told and not message.endswith(absent_ranks):
+                    names = found.setdefault(message, ([], []))
+                    names[result.status != "unavailable"].append(name)
+    return tuple(f"{text} ({_concerned(*names)})" for text, names in found.items())
+
+
+def _concerned(absent: Sequence[str], in_part: Sequence[str]) -> str:
+    """Return the metrics that a reason concerns; of many that hold in part their number."""
+    parts = [", ".join(absent)] if absent else []
+    if in_part:
+        few = len(in_part) <= _MOST_NAMED
+        parts.append(f"in part: {', '.join(in_part) if few else counted(len(in_part), 'metric')}")
+    return "; ".join(parts)

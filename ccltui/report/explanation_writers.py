@@ -74,7 +74,7 @@ def as_markdown(explanation: Explanation, safe: Callable[[str], str] = escaped) 
         ("What to do", [safe(text) for text in explanation.actions]),
         ("Not known, and how to find out", [safe(text) for text in explanation.unknown]),
         ("Ruled out", [safe(text) for text in explanation.ruled_out]),
-        ("Missing", [safe(text) for text in explanation.missing]),
+        ("Missing, or known in part", [safe(text) for text in explanation.missing]),
     ):
         if texts:
             lines += ["", f"{title}:", "", *(f"- {text}" for text in texts)]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from msgspec.structs import replace
+
 from ccltui.metrics.confidence import Sure
 from ccltui.metrics.findings.finding import Evidence, Finding, Recording, Where
 from ccltui.metrics.result import Reason, Result
@@ -122,6 +124,37 @@ def test_where_nothing_could_be_read_the_reason_is_the_headline() -> None:
     assert found.findings == ()
     assert found.missing == ("rank0.json ends in the middle (findings)",)
     assert explain(TRACE, {}).headline == "No findings were computed."
+
+
+def test_what_holds_in_part_is_not_called_missing() -> None:
+    order = Reason("unmatched_collectives", "collectives are matched by order alone")
+    absent = Reason("missing_ranks", "8 of 9 ranks found; missing 8")
+    lag = result("straggler_lag", {}, status="partial", reasons=(order, absent))
+    clocks = result("clock_offsets", {}, value=None, status="unavailable", reasons=(order,))
+    trace = replace(TRACE, world_size=9, missing_text="8")
+    found = explain(trace, {"straggler_lag": lag, "clock_offsets": clocks})
+
+    # Which ranks have no file stands beside their number already.
+    assert found.missing == (f"{order.message} (clock_offsets; in part: straggler_lag)",)
+
+
+def test_a_rank_that_a_finding_names_is_not_named_with_a_second_share() -> None:
+    lag = result("straggler_lag", {"mean_lag_us": 5.0, "num_collectives": 3})
+    chain = result("blame_chain", {"root_rank": "3", "root_share": 0.6})
+    results = {"findings": found_in(finding()), "straggler_lag": lag, "blame_chain": chain}
+    other = {**results, "blame_chain": result("blame_chain", {"root_rank": "5", "root_share": 0.6})}
+
+    assert not [one for one in explain(TRACE, results).claims if one.metric == "blame_chain"]
+    (told,) = [one for one in explain(TRACE, other).claims if one.metric == "blame_chain"]
+    assert told.text.endswith("60 % of the waiting at collectives is due to rank 5.")
+
+
+def test_lags_of_selected_ranks_are_said_to_be_of_these() -> None:
+    lag = result("straggler_lag", {"mean_lag_us": 5.0, "num_collectives": 3})
+    two = result("coll_call_num", {"num_traces": 2})
+    claims = explain(TRACE, {"straggler_lag": lag, "coll_call_num": two}).claims
+
+    assert claims[0].text.startswith("On average the last rank of the 2 selected reaches")
 
 
 def test_names_of_files_cannot_write_to_the_terminal_or_the_document() -> None:

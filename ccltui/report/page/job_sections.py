@@ -57,7 +57,7 @@ def verdict_section(explanation: Explanation) -> Section:
         ("What to do", explanation.actions),
         ("Not known, and how to find out", explanation.unknown),
         ("Ruled out", explanation.ruled_out),
-        ("Missing", explanation.missing),
+        ("Missing, or known in part", explanation.missing),
     ):
         if texts:
             blocks.append(Lines(listed_lines(texts), title))
