@@ -263,10 +263,10 @@ class Culprits:
         if one.share <= share or percent(share) == percent(one.share):
             return one
         told = (
-            f"{percent(share)} of the time is counted as waiting at matched collectives, the rest "
-            f"of the {percent(one.share)} as other kinds of time."
+            f"In the parts of a step {percent(share)} is waiting at collectives; the rest of the "
+            f"{percent(one.share)} is in the other parts."
             if waited
-            else "No matched collective shows the waiting: it is counted as other kinds of time."
+            else "No matched collective shows this waiting: it is in the other parts of a step."
         )
         return replace(one, more=" ".join(filter(None, (one.more, told))))
 
@@ -288,7 +288,7 @@ class Culprits:
 
     def _waits_for(self, ranks: tuple[str, ...], share: float, cost_ms: float) -> str:
         """Return the sentence on ranks that the others wait for."""
-        here, missing = len(self._view.job.ranks), self._view.job.missing_ranks
+        here, missing = [rank.label for rank in self._view.ranks], self._view.job.missing_ranks
         much = cost_text(cost_ms, by_steps=self._by_steps)
         return sentence(waiting_text(ranks, here, share, much, all_here=not missing))
 
@@ -672,8 +672,7 @@ def _saving_text(one: Finding, period_ms: float, period: str) -> str:
         return f"fixing it saves {between} {period}"
     text = f"fixing it saves {time_text(saves)} {period}"
     if bounds and saves == bounds[0] == cost:
-        own = "with the delay of the rank itself, which is counted as other kinds of time"
-        return f"{text}, and up to {high} {own}"
+        return f"{text}, and up to {high} if the delay of the rank itself goes too"
     less = "then another rank or the host limits the step"
     if period_ms and saves < _NOTHING * period_ms < cost:
         return f"fixing it alone saves nothing: {less}"

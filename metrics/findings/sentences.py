@@ -6,7 +6,7 @@ would. Nothing is computed here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from msgspec import Struct
@@ -206,17 +206,29 @@ CAUSES: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def waiting_text(
-    labels: tuple[str, ...], num_ranks: int, share: float, cost: str, *, all_here: bool = True
+    labels: tuple[str, ...],
+    waiting: Collection[str],
+    share: float,
+    cost: str,
+    *,
+    all_here: bool = True,
 ) -> str:
     """Return the headline of ranks that the others wait for; without labels, of waiting alone.
 
-    ``all_here`` is whether all ranks of the job are recorded.
+    Args:
+        labels: the ranks that are waited for.
+        waiting: the ranks in view; those waited for may not be among them.
+        share: share of the time.
+        cost: see `cost_text`.
+        all_here: whether all ranks of the job are recorded.
     """
     much = f"{percent(share)} of the time{cost}"
     if not labels:
         return f"Ranks wait for each other {much}"
     others = "everyone waits" if all_here else "the other recorded ranks wait"
-    if num_ranks == 2:
+    if all_here and not set(labels) & set(waiting):
+        others = "the selected ranks wait" if len(waiting) > 1 else "the selected rank waits"
+    elif len(waiting) == 2:
         others = "the other rank waits" if all_here else "the other recorded rank waits"
     return f"{others} for {ranks_text(labels)}: {much}"
 

@@ -211,6 +211,7 @@ def _waiting(
     """
     waits = [loss for loss in lost if loss.kind == "straggler"]
     shares = {loss.what: scale.share(loss.total_ns) for loss in waits}
+    here, all_here = [rank.label for rank in view.ranks], not view.job.missing_ranks
     by_rank = [
         loss
         for loss in waits
@@ -230,9 +231,7 @@ def _waiting(
         more, do = CAUSES.get(culprits.cause_of(label), ("", ""))
         yield Finding(
             kind="waiting_for_rank",
-            text=sentence(
-                waiting_text(labels, scale.ranks, share, cost, all_here=not view.job.missing_ranks)
-            ),
+            text=sentence(waiting_text(labels, here, share, cost, all_here=all_here)),
             more=sentence(more),
             where=Where(ranks=labels),
             share=share,

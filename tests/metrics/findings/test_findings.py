@@ -139,8 +139,8 @@ def test_the_bubble_is_one_part_of_the_step_and_its_difference_to_the_metric_is_
         (
             15.0,
             None,
-            "Fixing it saves 10 ms a step, and up to 15 ms with the delay of the rank itself, "
-            "which is counted as other kinds of time.",
+            "Fixing it saves 10 ms a step, and up to 15 ms if the delay of the rank itself goes "
+            "too.",
         ),
         (None, (2.0, 4.0), "Fixing it saves between 2 ms and 4 ms a step."),
         (None, (0.0, 4.0), "Fixing it saves at most 4 ms a step."),
@@ -296,9 +296,15 @@ def test_the_mark_of_the_profiler_itself_is_no_range_of_another_program() -> Non
 
 
 def test_of_two_ranks_of_four_the_other_recorded_one_waits() -> None:
-    told = sentences.waiting_text(("2",), 2, 0.46, ", 500 ms a step", all_here=False)
+    told = sentences.waiting_text(("2",), ("0", "2"), 0.46, ", 500 ms a step", all_here=False)
 
     assert told == "the other recorded rank waits for rank 2: 46 % of the time, 500 ms a step"
+
+
+def test_selected_ranks_wait_for_one_that_is_not_selected() -> None:
+    told = sentences.waiting_text(("0",), ("1", "2"), 0.34, "")
+
+    assert told == "the selected ranks wait for rank 0: 34 % of the time"
 
 
 def test_the_waiting_for_a_busy_rank_counts_once() -> None:
@@ -523,6 +529,6 @@ def test_ranks_that_are_missing_may_be_the_late_ones() -> None:
     waits = [one for one in answered(*ranks).findings if one.kind == "waiting_for_rank"]
 
     assert all(one.sure.who in ("low", "unknown") for one in waits)
-    assert sentences.waiting_text(("6",), 4, 0.3, "", all_here=False) == (
+    assert sentences.waiting_text(("6",), ("0", "1", "2", "3"), 0.3, "", all_here=False) == (
         "the other recorded ranks wait for rank 6: 30 % of the time"
     )
