@@ -116,6 +116,8 @@ def _late_arrivals(view: View, limit: int) -> list[LateArrivals]:
             verdicts = known or causes.verdicts(part.number, late_rows)
             lag = part.arrived.lag_ns[late_rows]
             found.append(LateArrivals(part, late_rows, lag, wait[chosen], verdicts, len(one)))
+    if view.facts.is_large:  # some 100 B a collective of every rank, where few are asked for again
+        job_causes(view).forget_intervals()
     return found
 
 

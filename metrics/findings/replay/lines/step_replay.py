@@ -319,7 +319,8 @@ def _numbered(schedule: Schedule) -> _Events:
         schedule.program.instance,
         len(schedule.program.size),
     )
-    return _Events(kind, line, operation, slot, behind, schedule.which, order, put_off)
+    call = schedule.which.copy()  # in a block with columns of the schedule, which are freed
+    return _Events(kind, line, operation, slot, behind, call, order, put_off)
 
 
 class Times(NamedTuple):
