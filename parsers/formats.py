@@ -239,6 +239,7 @@ FORMATS: tuple[Format, ...] = (
 
 
 _BY_KIND = {one.kind: one for one in (*reversed(FORMATS), UNKNOWN)}
+_BY_FAMILY = {one.family: one for one in reversed(FORMATS)}
 
 
 def all_formats() -> tuple[Format, ...]:
@@ -260,7 +261,8 @@ def format_of(kind: str) -> Format:
 def format_of_trace(trace: RankTrace) -> Format:
     """Return the first format whose reader gives columns as those of a trace."""
     family = trace.source.format
-    return _first(lambda one: one.family == family)
+    found = _BY_FAMILY.get(family)
+    return _first(lambda one: one.family == family) if found is None else found
 
 
 def _first(is_meant: Callable[[Format], bool]) -> Format:

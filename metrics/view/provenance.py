@@ -258,8 +258,12 @@ def _inputs(view: View) -> dict[str, Any]:
     return inputs
 
 
-def window_basis(view: View) -> dict[str, str]:
+def window_basis(view: View) -> Mapping[str, str]:
     """Return how the measured time was selected, by key of the basis."""
+    return view.remember(window_basis, lambda: _window_basis(view))
+
+
+def _window_basis(view: View) -> dict[str, str]:
     markers = sorted({rank.marker for rank in view.ranks if rank.marker is not None})
     by_steps = [rank.by_steps for rank in view.ranks]
     basis = {"window": "step" if all(by_steps) else "mixed" if any(by_steps) else "trace"}
