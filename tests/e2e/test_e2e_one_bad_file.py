@@ -41,42 +41,40 @@ def results(folder: Path, *options: str) -> tuple[int, list[dict[str, Any]], str
     return done.returncode, json.loads(done.stdout)["results"], done.stderr
 
 
-def with_args(**args: Any) -> bytes:
-    return rank(8, {**NEXT, "args": args})
-
-
 KERNEL = {"Collective name": "send", "In msg nelems": 8, "dtype": "Float"}
-ODD = {
-    "categories": rank(8, *({**EVENT, "cat": f"c{n}"} for n in range(400))),
-    "occupancy": with_args(**{"est. achieved occupancy %": 10**400}),
-    "blocks": with_args(**{"blocks per SM": 10**400}),
-    "communicator": with_args(**KERNEL, **{"Comms Id": "9" * 5000}),
-    "peer": rank(
-        8,
+ODD: dict[str, list[dict[str, Any]]] = {
+    "categories": [{**EVENT, "cat": f"c{n}"} for n in range(400)],
+    "occupancy": [{**NEXT, "args": {"est. achieved occupancy %": 10**400}}],
+    "blocks": [{**NEXT, "args": {"blocks per SM": 10**400}}],
+    "communicator": [{**NEXT, "args": {**KERNEL, "Comms Id": "9" * 5000}}],
+    "peer": [
         {
             **EVENT,
             "cat": "cpu_op",
             "name": "c10d::send",
             "args": {"Concrete Inputs": ["", "", "9" * 5000]},
-        },
-    ),
-    "shapes": rank(
-        8, {**EVENT, "cat": "cpu_op", "name": "aten::mm", "args": {"Input Dims": ["@"]}}
-    ).replace(b"@", b"\xff"),
+        }
+    ],
+    "shapes": [{**EVENT, "cat": "cpu_op", "name": "aten::mm", "args": {"Input Dims": ["@"]}}],
 }
+"""Events of one rank each; the sign becomes a byte that is no UTF-8."""
 
 
 @pytest.mark.parametrize("accelerated", ["0", "1"])
-@pytest.mark.parametrize("name", ODD)
 def test_odd_values_cost_nothing(
-    ranks: Path, name: str, accelerated: str, monkeypatch: pytest.MonkeyPatch
+    ranks: Path, accelerated: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CCLTUI_ACCEL", accelerated)
-    (ranks / "rank8.json").write_bytes(ODD[name])
+    events = [*([] for _ in range(8)), *ODD.values()]
+    for number, odd in enumerate(events):
+        text = rank(number, *odd, size=len(events)).replace(b"@", b"\xff")
+        (ranks / f"rank{number}.json").write_bytes(text)
 
     status, (busy, _), told = results(ranks)
 
+    # what a value costs would be told with the name of its file
     assert (status, busy["status"], told) == (0, "ok", "")
+    assert len(busy["details"]["per_rank"]) == len(events)
 
 
 @pytest.mark.parametrize("accelerated", ["0", "1"])

@@ -49,8 +49,14 @@ def test_sentences_are_collected_with_examples(collected: list[sentences.Sentenc
     ]
 
 
-def test_every_section_has_sentences() -> None:
-    assert {one.section for one in sentences.sentences()} == {key for key, _ in sentences.SECTIONS}
+@pytest.fixture(scope="module")
+def printed() -> list[sentences.Sentence]:
+    """Sentences of all modules: collecting them takes seconds."""
+    return sentences.sentences()
+
+
+def test_every_section_has_sentences(printed: list[sentences.Sentence]) -> None:
+    assert {one.section for one in printed} == {key for key, _ in sentences.SECTIONS}
 
 
 FORBIDDEN = re.compile(
@@ -63,8 +69,8 @@ FORBIDDEN = re.compile(
 """Words and phrases that no sentence for people may have."""
 
 
-def test_no_sentence_has_a_forbidden_word() -> None:
+def test_no_sentence_has_a_forbidden_word(printed: list[sentences.Sentence]) -> None:
     # names of variables, in angle brackets, are not printed
-    texts = {one.text: re.sub(r"‹[^›]*›", "", one.text) for one in sentences.sentences()}
+    texts = {one.text: re.sub(r"‹[^›]*›", "", one.text) for one in printed}
 
     assert [text for text, plain in texts.items() if FORBIDDEN.search(plain)] == []

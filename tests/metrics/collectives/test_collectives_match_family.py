@@ -98,7 +98,7 @@ def test_several_unnamed_groups_have_low_confidence() -> None:
 def test_offsets_lie_within_their_error_bar(name: str) -> None:
     family = (TOLD | BARE)[name]
     inside = told = 0
-    for seed in range(8):
+    for seed in range(4):
         job = draw(structs.replace(family, drift=0.0), seed)
         _, clocks = match_and_clock(job.inputs, job.groups)
         for item in job.inputs:
@@ -116,7 +116,7 @@ def test_drifting_clocks_lie_within_their_error_bar(name: str) -> None:
     """At the beginning, in the middle and at the end: 50 ppm are 200 us over such a job."""
     family = (TOLD | BARE)[name]
     inside = told = 0
-    for seed, ranks in enumerate((2, 4, 8, 8)):
+    for seed, ranks in enumerate((2, 4, 8)):
         job = draw(structs.replace(family, ranks=ranks, steps=200), seed)
         _, clocks = match_and_clock(job.inputs, job.groups)
         for item in job.inputs:
@@ -129,7 +129,7 @@ def test_drifting_clocks_lie_within_their_error_bar(name: str) -> None:
             error = np.abs(clocks.corrected(item.label, own) - true)
             told += len(own)
             inside += int((error <= clock.residual_p95_ns).sum())
-    assert told >= 3 * 16
+    assert told >= 3 * 10
     assert inside >= 0.95 * told
 
 

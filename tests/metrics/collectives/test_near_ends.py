@@ -75,13 +75,13 @@ def slowly(job: Drawn, monkeypatch: pytest.MonkeyPatch) -> Implied | None:
 @pytest.mark.skipif(not has_near_ends(), reason="the compiled module is not built")
 def test_groups_are_those_of_the_slow_definition(monkeypatch: pytest.MonkeyPatch) -> None:
     groups = 0
-    for seed in range(60):
+    for seed in range(30):
         job = drawn(seed)
         found = implied_groups.implied_groups(*job)
         assert told(found) == told(slowly(job, monkeypatch)), f"seed {seed}"
         groups += 0 if found is None else len(found.groups)
 
-    assert groups > 40  # jobs in which nothing is found compare nothing
+    assert groups > 20  # jobs in which nothing is found compare nothing
 
 
 def many_streams(seed: int) -> Drawn:
@@ -114,7 +114,7 @@ def test_distances_of_streams_are_those_of_the_slow_definition(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     finite = 0
-    for seed in range(12):
+    for seed in range(6):
         inputs, streams = many_streams(seed)
         queues = queues_of(inputs, streams)
         clocks = stream_clocks.stream_clocks(inputs, queues)
@@ -125,7 +125,7 @@ def test_distances_of_streams_are_those_of_the_slow_definition(
         assert np.array_equal(found, slow), f"seed {seed}"
         finite += int(np.isfinite(found).sum())
 
-    assert finite > 1000
+    assert finite > 500
 
 
 def test_clear_differences_that_stay_are_those_found_anew(
@@ -214,7 +214,7 @@ def test_the_bar_of_few_ends_covers_the_next_end(count: int) -> None:
     """A bar of 95 % covers the next of normally distributed ends in about 95 % of the cases."""
     draw = np.random.default_rng(count)
     covered = []
-    for _ in range(200):
+    for _ in range(100):
         scatter = draw.normal(0, 20, count + 1)
         view = clocks(scatter[:count].tolist())
         clock = view.clocks.clocks["1"]

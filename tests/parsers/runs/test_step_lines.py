@@ -266,6 +266,6 @@ def test_hostile_lines_give_no_numbers_that_are_none(text: str) -> None:
         ("GPU utilization: 1 ", "none"),
     ],
 )
-def test_a_line_of_a_megabyte_is_read_once(piece: str, dialect: str) -> None:
-    """A pattern that began again at every character would take hours."""
-    assert read(piece * (1_000_000 // len(piece))).dialect == dialect
+def test_a_long_line_is_read_once(piece: str, dialect: str) -> None:
+    """A pattern that began again at every character would take many minutes."""
+    assert read(piece * (250_000 // len(piece))).dialect == dialect
