@@ -361,7 +361,7 @@ class Culprits:
         waits = [one for one in own if one.kind == "waiting_for_rank"]
         saves, bounds = verdict.get("saves_ms"), verdict.get("saves_bounds_ms")
         waited = sum(one.cost_ms or 0.0 for one in waits)
-        cost = self._cost(waited, saves or 0.0)
+        cost = self._cost(waited, min(saves or 0.0, self._not_computed_ms))
         if not cost or not self._period_ms:
             return list(found)
         if confidence == "low":  # waits at matched calls may be surer of the same rank
@@ -412,8 +412,8 @@ class Culprits:
         # The replay gives back all delays of hosts; the other causes have findings of their own.
         others = sum(one.cost_ms or 0.0 for one in idle if one is not main)
         saves = min(saves, max(saves - others, main.cost_ms))
-        cost = self._cost(main.cost_ms, saves)
-        lost = min(saves, period_ms)
+        lost = min(saves, self._not_computed_ms)
+        cost = self._cost(main.cost_ms, lost)
         text, more, why = main.text, main.more, ""
         note = f"with the ranks that then wait, {percent(lost / period_ms)} of the time is lost"
         if cost > main.cost_ms:
@@ -421,7 +421,7 @@ class Culprits:
         elif lost > BEHIND * main.cost_ms:
             more = sentence(note)
         if lost > cost:
-            why = f"with the ranks that then wait, a replay saves {time_text(lost)}"
+            why = f"with the ranks that then wait, a replay saves {time_text(saves)}"
         told = replace(
             main,
             text=text,
@@ -434,6 +434,21 @@ class Culprits:
             evidence=(*self._replayed(), *main.evidence),
         )
         return [told, *(one for one in found if one is not main)]
+
+    @cached_property
+    def _not_computed_ms(self) -> float:
+        """Time of a period in which the busiest device does not compute: the most that hosts cost.
+
+        A replay may save more: a step of it begins with the wait for the host before the first
+        recorded work, which is in no device time.
+        """
+        divided = partition(self._view)
+        computing = divided.times_by(lambda part: COMPUTE if part.kind == COMPUTE else None)
+        busiest_share = max(
+            (times[COMPUTE] / max(divided.span_ns[label], 1) for label, times in computing.items()),
+            default=0.0,
+        )
+        return self._period_ms * (1.0 - busiest_share)
 
     def _few_keep_waiting(self, found: Sequence[Finding], lost_ms: float) -> bool:
         """Return whether most of a loss is waiting for some ranks: their hosts cost it, not all."""

@@ -324,16 +324,22 @@ def test_the_waiting_for_a_busy_rank_counts_once() -> None:
     assert sum(one.share or 0.0 for one in found) <= 1.001
 
 
+def late_hosts(monkeypatch: pytest.MonkeyPatch, idle_ms: float, saves_ms: float) -> Finding:
+    """Two ranks that compute 60 us of 100 us, and a replay that saves so much without idle time."""
+    gpu = [kernel("sgemm", 0, 50), kernel("sgemm", 90, 10)]
+    ranks = [rank_trace(rank, gpu=gpu, world_size=2) for rank in range(2)]
+    told = {"verdict": "host", "confidence": "medium", "culprit": None, "saves_ms": saves_ms}
+    monkeypatch.setattr(Culprits, "verdict", told)
+    idle = Finding(kind="host_bound", text="The host is too slow.", share=0.3, cost_ms=idle_ms)
+    (found,) = Culprits(View(job(*ranks)), 0.1).refine([idle])
+    return found
+
+
 def test_late_hosts_that_keep_nobody_waiting_have_their_saving(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A replay saves less than what devices idle, so that no part of it is waiting for a rank."""
-    ranks = [rank_trace(rank, gpu=[kernel("sgemm", 0, 100)], world_size=2) for rank in range(2)]
-    told = {"verdict": "host", "confidence": "medium", "culprit": None, "saves_ms": 0.02}
-    monkeypatch.setattr(Culprits, "verdict", told)
-    idle = Finding(kind="host_bound", text="The host is too slow.", share=0.3, cost_ms=0.03)
-
-    (found,) = Culprits(View(job(*ranks)), 0.1).refine([idle])
+    found = late_hosts(monkeypatch, idle_ms=0.03, saves_ms=0.02)
 
     assert found.saves_ms == 0.02
     assert found.sure.how_much == "medium"
@@ -343,7 +349,8 @@ def test_late_hosts_that_keep_nobody_waiting_have_their_saving(
 def test_all_waiting_for_late_hosts_is_no_cost_of_what_other_hosts_did_meanwhile(
     cause: str, is_cause: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ranks = [rank_trace(rank, gpu=[kernel("sgemm", 0, 100)], world_size=2) for rank in range(2)]
+    gpu = [kernel("sgemm", 0, 20), kernel("sgemm", 90, 10)]
+    ranks = [rank_trace(rank, gpu=gpu, world_size=2) for rank in range(2)]
     told = {"verdict": "host", "confidence": "medium", "culprit": None, "saves_ms": 0.06}
     monkeypatch.setattr(Culprits, "verdict", told)
     roots = [{"rank": "0", "cause": cause, "caused_wait_ms": 5.0}]
@@ -369,6 +376,15 @@ def test_a_host_without_events_is_not_said_to_run_nothing(monkeypatch: pytest.Mo
 
     assert culprits.cause_of("0") == sentences.UNRECORDED_HOST
     assert culprits.cause_of("1") == "host_stall"
+
+
+def test_late_hosts_cost_no_more_than_the_time_in_which_no_device_computes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A replay of steps that begin before the first recorded work saves more than that."""
+    found = late_hosts(monkeypatch, idle_ms=0.03, saves_ms=0.06)
+
+    assert "40 % of the time is lost" in found.more
 
 
 def test_ranges_of_another_program_are_counted() -> None:
