@@ -59,6 +59,7 @@ IDLE_INKS: Final = {
     "between_markers": Ink.HOST,
     "host_other": Ink.HOST,
     "launch_latency": Ink.DELAY,
+    "launch_call": Ink.HOST,
     "between_kernels": Ink.DELAY,
     "dependency": Ink.DELAY,
     "unknown": Ink.IDLE,

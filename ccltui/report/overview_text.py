@@ -25,6 +25,7 @@ _IDLE: Final = {
     "between_markers": "host between steps",
     "host_other": "host, not recorded",
     "launch_latency": "launch latency",
+    "launch_call": "long launches",
     "between_kernels": "between kernels",
     "dependency": "dependency",
     "unknown": "cause unknown",

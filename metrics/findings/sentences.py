@@ -95,6 +95,12 @@ IDLE: Final[Mapping[str, Idle]] = {
         "Let the host launch further ahead of the device: fewer synchronisations, larger "
         "kernels, or CUDA graphs.",
     ),
+    "launch_call": Idle(
+        "host_bound",
+        "{device_is} idle {share} of the time while the host is inside long calls that launch kernels",
+        "Find out what these calls wait for. The first launch of a kernel loads its code: "
+        "record after the warm-up, or load kernels early (CUDA_MODULE_LOADING=EAGER).",
+    ),
     "between_kernels": Idle(
         "kernel_gaps",
         "{device_is} idle {share} of the time in short gaps between kernels",

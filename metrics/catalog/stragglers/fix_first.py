@@ -33,6 +33,7 @@ _IDLE: Final = {
     "that was recorded",
     "host_other": "the device waits for launches while no recorded work runs on the host",
     "launch_latency": "the device is idle between a launch and its start",
+    "launch_call": "the device is idle while the host is in one long call that launches work",
     "between_kernels": "the device is idle in short gaps between kernels",
     "dependency": "work launched in time waits for another stream or an event",
     UNKNOWN: "the device is idle for a reason that is not recorded",

@@ -21,12 +21,18 @@ if TYPE_CHECKING:
 BETWEEN_KERNELS_NS: Final = 10_000
 """Longest gap, before work that was launched in time, that counts as changeover of the device."""
 
+LATE_START_NS: Final = 1_000_000
+"""From this time on a launch that has begun is no mere latency: kernels start 5 to 20 us after it
+in recorded jobs, copies of pageable memory within 0.3 ms. Either the host is still inside the call
+(the first launch of a kernel loads its code), or the work waits for another stream."""
+
 CAUSES: Final = (
     *(rule.cause for rule in RULES),  # what the host does by the names of events; first come first
     "operators",  # inside any other operator of the framework
     "between_markers",  # outside of the markers of steps, in nothing that was recorded
     "host_other",  # the host was late, inside a step in nothing that was recorded
     "launch_latency",  # from the launch to the start on the device
+    "launch_call",  # in one long call that launches
     "between_kernels",
     "dependency",  # launched in time and yet not started: another stream, or an event
     "unknown",  # no launch record
@@ -43,12 +49,14 @@ class Gaps(Struct, frozen=True):
         inside_ns: length of the part inside the window.
         launched_ns: launch time of the work after the gap, NOT_LAUNCHED where none is recorded; the
             latest launch where several pieces of work start together.
+        returned_ns: end of the call that launched it, NOT_LAUNCHED likewise.
     """
 
     start_ns: I64
     end_ns: I64
     inside_ns: I64
     launched_ns: I64
+    returned_ns: I64
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -86,20 +94,24 @@ def gaps_in(rank: RankView, windows: Intervals) -> Gaps:
     has_before, has_after = after > 0, after < len(work)
     start = np.where(has_before, np.append(work.end_ns, 0)[after - 1], idle.start_ns)
     end = np.where(has_after, np.append(work.start_ns, 0)[after], idle.end_ns)
-    launched = np.where(has_after, _launch_at(rank, end), NOT_LAUNCHED)
-    return Gaps(start, end, idle.end_ns - idle.start_ns, launched)
+    row, calls = np.where(has_after, _launch_at(rank, end), -1), rank.trace.group("runtime")
+    launched, returned = (
+        np.where(row >= 0, np.append(times, 0)[row], NOT_LAUNCHED)
+        for times in (calls.start_ns, calls.end_ns)
+    )
+    return Gaps(start, end, idle.end_ns - idle.start_ns, launched, returned)
 
 
 def _launch_at(rank: RankView, times_ns: I64) -> I64:
-    """Latest launch of the work that starts at each of ascending times, else NOT_LAUNCHED."""
-    gpu, launched = rank.trace.group("gpu"), rank.facts.launched_ns
+    """Row of the latest launch of the work that starts at each of ascending times, else -1."""
+    gpu, launched = rank.trace.group("gpu"), rank.facts.launch_row
     if not len(times_ns):
         return np.empty(0, np.int64)
     first = np.searchsorted(gpu.start_ns, times_ns, side="left")
     stop = np.searchsorted(gpu.start_ns, times_ns, side="right")
-    padded = np.append(launched, NOT_LAUNCHED)  # reduceat needs every edge to be an index
+    padded = np.append(launched, -1)  # reduceat needs every edge to be an index
     latest = np.maximum.reduceat(padded, np.stack([first, stop], axis=1).ravel())[::2]
-    return np.where(stop > first, latest, NOT_LAUNCHED)
+    return np.where(stop > first, latest, -1)
 
 
 class CauseTime(Struct, frozen=True):
@@ -172,9 +184,11 @@ def idle_times(rank: RankView, gaps: Gaps, windows: Intervals) -> dict[str, Inte
     short = in_time & (gaps.end_ns - gaps.start_ns <= BETWEEN_KERNELS_NS)
     found = dict.fromkeys(CAUSES, Intervals.empty())
     rest = _before_launch(gaps) & windows
-    found["launch_latency"] = _some(idle, late) - rest
+    in_call, queued = (times & windows for times in _long_starts(gaps))
+    found["launch_call"] = in_call
+    found["launch_latency"] = _some(idle, late) - rest - in_call - queued
     found["between_kernels"] = _some(idle, short)
-    found["dependency"] = _some(idle, in_time & ~short)
+    found["dependency"] = _some(idle, in_time & ~short) | queued
     found["unknown"] = _some(idle, ~gaps.known)
     if len(rest):
         for cause, part in HostWork.of(rank.facts).activities.items():
@@ -199,3 +213,15 @@ def _before_launch(gaps: Gaps) -> Intervals:
     late = gaps.host_late
     until = gaps.launched_ns[late].clip(max=gaps.end_ns[late])
     return union(gaps.start_ns[late], until)
+
+
+def _long_starts(gaps: Gaps) -> tuple[Intervals, Intervals]:
+    """Time inside of long calls that launch, and long time from such a call to the start."""
+    late = gaps.host_late
+    launched, end = gaps.launched_ns[late].clip(max=gaps.end_ns[late]), gaps.end_ns[late]
+    returned = gaps.returned_ns[late].clip(launched, end)
+    is_call, is_queued = returned - launched >= LATE_START_NS, end - returned >= LATE_START_NS
+    return (
+        Intervals(launched[is_call], returned[is_call]),
+        Intervals(returned[is_queued], end[is_queued]),
+    )

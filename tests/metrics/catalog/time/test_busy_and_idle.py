@@ -115,6 +115,7 @@ def test_every_cause() -> None:
         "between_markers": 0.0,  # no steps are marked
         "host_other": 0.02,  # [170,190)
         "launch_latency": 0.01,
+        "launch_call": 0.0,
         "between_kernels": 0.005,
         "dependency": 0.04,
         "unknown": 0.003,
@@ -141,6 +142,27 @@ def test_when_each_cause_was() -> None:
     assert found["between_kernels"] == [(300, 305)]
     assert found["dependency"] == [(400, 440)]
     assert found["unknown"] == [(450, 453)]
+
+
+def test_a_launch_that_has_begun_long_ago_is_no_latency() -> None:
+    """One kernel starts 20 us after a call of 5 ms; another 3 ms after one, on another stream."""
+    trace = rank_trace(
+        0,
+        runtime=[launch(1, 0), launch(2, 200, 5000), launch(3, 6000)],
+        gpu=[
+            Event("a", 10, 90, correlation=1),
+            Event("b", 5220, 80, correlation=2),
+            Event("c", 9000, 100, 8, correlation=3),
+        ],
+    )
+
+    found = measure("idle_causes", trace).details["by_cause"]
+    assert {cause: row["ms"] for cause, row in found.items() if row["ms"]} == {
+        "host_other": 0.8,  # [100,200) and [5300,6000)
+        "launch_latency": pytest.approx(0.02, abs=0.002),
+        "launch_call": 5.0,
+        "dependency": pytest.approx(3.0, abs=0.01),  # but for 1 us of the call itself
+    }
 
 
 def test_every_cause_has_a_colour_and_events_of_the_host_their_cause() -> None:
