@@ -414,18 +414,18 @@ class Culprits:
         saves = min(saves, max(saves - others, main.cost_ms))
         lost = min(saves, self._not_computed_ms)
         cost = self._cost(main.cost_ms, lost)
-        text, more, why = main.text, main.more, ""
+        text, more, why = main.text, [main.more], ""
         note = f"with the ranks that then wait, {percent(lost / period_ms)} of the time is lost"
         if cost > main.cost_ms:
             text = sentence(f"{text.removesuffix('.')}; {note}")
         elif lost > BEHIND * main.cost_ms:
-            more = sentence(note)
+            more.append(sentence(note))
         if lost > cost:
             why = f"with the ranks that then wait, a replay saves {time_text(saves)}"
         told = replace(
             main,
             text=text,
-            more=more,
+            more=" ".join(filter(None, more)),
             share=cost / period_ms if cost > main.cost_ms else main.share,
             cost_ms=cost,
             saves_ms=None if why else lost,

@@ -97,7 +97,8 @@ IDLE: Final[Mapping[str, Idle]] = {
     ),
     "launch_call": Idle(
         "host_bound",
-        "{device_is} idle {share} of the time while the host is inside long calls that launch kernels",
+        "{device_is} idle {share} of the time while the host is inside long calls that launch "
+        "kernels",
         "Find out what these calls wait for. The first launch of a kernel loads its code: "
         "record after the warm-up, or load kernels early (CUDA_MODULE_LOADING=EAGER).",
     ),
@@ -273,7 +274,7 @@ CLASSES: Final[Mapping[Kind, str]] = {
     "idle_unknown": "devices idle for a reason that is not recorded, as launches are not",
     "copies": "copies run while nothing computes",
     "compute_bound": "devices compute nearly all the time; the largest kernels are named",
-    "slow_steps": "single steps take much longer than the others",
+    "slow_steps": "single steps take much longer than the others: time of other findings too",
     "cpu_bound": "a job without devices spends its time in operators",
     "collective_wait": "a job without devices spends its time in collectives",
     "uneven_ranks": "in a job without devices, one rank arrives last at collectives",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -127,11 +127,26 @@ class RankIdle(Struct, frozen=True):
 
     Attributes:
         causes: all of it by cause.
-        waiting_ns: that of the cause "dependency" in each step, by step id.
+        steps: ids of the measured steps.
+        step_ns: that of each cause with any in each of these steps, int64 ns.
     """
 
     causes: Mapping[str, CauseTime]
-    waiting_ns: Mapping[int, int]
+    steps: tuple[int, ...]
+    step_ns: Mapping[str, I64]
+
+    @property
+    def waiting_ns(self) -> Mapping[int, int]:
+        """Idle time of the cause "dependency" in each step, by step id."""
+        found = self.step_ns.get("dependency")
+        return dict.fromkeys(self.steps, 0) | (
+            {} if found is None else dict(zip(self.steps, found.tolist(), strict=True))
+        )
+
+    def inside(self, cause: str, steps: Collection[int]) -> int:
+        """Return the idle time of one cause in some of the steps, in ns."""
+        found = self.step_ns.get(cause)
+        return 0 if found is None else int(found[np.isin(self.steps, list(steps))].sum())
 
 
 def causes_of(rank: RankView) -> Mapping[str, CauseTime]:
@@ -148,7 +163,12 @@ def idle_of(rank: RankView) -> RankIdle:
 def _idle_of(rank: RankView) -> RankIdle:
     times = idle_times(rank, idle_gaps(rank), rank.windows)
     causes = {cause: _cause_time(one) for cause, one in times.items()}
-    return RankIdle(causes, rank.covered_by_step(times["dependency"]))
+    by_step = {
+        cause: np.array([*rank.covered_by_step(one).values()], np.int64)
+        for cause, one in times.items()
+        if len(one)
+    }
+    return RankIdle(causes, tuple(rank.covered_by_step(Intervals.empty())), by_step)
 
 
 def _cause_time(times: Intervals) -> CauseTime:

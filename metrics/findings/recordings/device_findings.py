@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -33,17 +33,21 @@ from ccltui.metrics.findings.recordings.serving_findings import (
     prefill_apart,
     slow_replicas,
 )
+from ccltui.metrics.findings.recordings.step_findings import (
+    SlowLengths,
+    in_slow_steps,
+    slow_finding,
+    slow_lengths,
+)
 from ccltui.metrics.findings.sentences import CAUSES, IDLE, cost_text, idle_text, waiting_text
-from ccltui.metrics.findings.slow_steps import SlowStep, slow_steps
 from ccltui.metrics.model.classify import COMP
 from ccltui.metrics.model.communicator_groups import format_ranks
 from ccltui.metrics.model.kernel_names import bare_name, category_of
 from ccltui.metrics.unavailable import Refusal
 from ccltui.metrics.view.data_quality import missing_ranks
 from ccltui.metrics.view.rank_view import in_turn
-from ccltui.metrics.view.words import numbers_text, sentence, short_name
+from ccltui.metrics.view.words import sentence, short_name
 from ccltui.metrics.workload.call_parts import dims_of_types
-from ccltui.metrics.workload.job_steps import longer_by_nature
 from ccltui.parsers.numbers import counted, percent, time_text
 
 if TYPE_CHECKING:
@@ -68,8 +72,6 @@ planted fault stood behind such a cost in 20 of 143 jobs, with these in 6."""
 FAULT: Final = 0.02
 """Share of rank time from which on a fault comes before computing, however much that takes: twice
 the share that is material at all."""
-SLOW_STEP: Final = 1.3
-"""A step is slow from this multiple of the median step on: less is the scatter of steps."""
 SHORT_SPAN: Final = 0.1
 """Part of a recording below which the span of device work is too short to be called the time; hosts
 begin somewhat before their devices, and end after them."""
@@ -138,22 +140,20 @@ def device_answer(view: View) -> Answer:
         lost, portions = [], None
         unknown = tuple(sentence(reason.message) for reason in refusal.reasons)
     culprits = Culprits(view, scale.period_ms, by_steps=scale.steps is not None)
+    slow = slow_lengths(view, ranks) if scale.steps else None
     found = [
         *_waiting(view, scale, lost, culprits),
         *_communication(view, scale, lost),
         *_bubble(view, scale, lost),
         *_copies(view, scale, lost),
-        *_idle(view, scale, ranks, lost),
+        *_idle(view, scale, ranks, lost, slow),
     ]
     found = culprits.refine(found)
     explained = {step for one in found for step in one.where.steps}
     blamed = {rank for one in found if _is_fault(one) for rank in one.where.ranks}
-    slow = [
-        one
-        for one in _slow_steps(view, ranks, scale, blamed)
-        if not explained & set(one.where.steps)
-    ]
-    found += [*slow, *slow_replicas(view)]
+    if slow is not None and not explained & set(slow.steps):
+        found.append(slow_finding(view, ranks, slow, scale.period_ms, blamed))
+    found += slow_replicas(view)
     found = with_slow_node(view, ranks, found, lambda ns: (scale.share(ns), scale.cost_ms(ns)))
     ordered = _ranked([one for one in found if (one.share or 0.0) >= MATERIAL], computing)
     return Answer(
@@ -382,7 +382,11 @@ def _copies(view: View, scale: Scale, lost: Sequence[Part]) -> Iterator[Finding]
 
 
 def _idle(
-    view: View, scale: Scale, ranks: Sequence[RankView], lost: Sequence[Part]
+    view: View,
+    scale: Scale,
+    ranks: Sequence[RankView],
+    lost: Sequence[Part],
+    slow: SlowLengths | None,
 ) -> Iterator[Finding]:
     for loss in _with_loading(lost):
         if loss.kind != "idle":
@@ -390,13 +394,15 @@ def _idle(
         share, form = scale.share(loss.total_ns), IDLE[loss.what]
         labels = _mostly_of(loss, scale.ranks)
         who = "" if not labels else f"rank {labels[0]}" if len(labels) == 1 else ""
-        text = idle_text(loss.what, share, scale.ranks, who) + scale.cost(loss.total_ns)
+        text, cost = idle_text(loss.what, share, scale.ranks, who), scale.cost(loss.total_ns)
         more, kernel = _idle_detail(view, loss.what, ranks, scale)
+        causes = [one.what for one in lost if _holds(loss, one)]
+        once = None if slow is None else in_slow_steps(slow, ranks, loss.total_ns, causes)
         yield Finding(
             kind=form.kind,
-            text=sentence(text),
-            more=sentence(more),
-            where=Where(ranks=labels, kernel=kernel),
+            text=sentence(text + (cost if once is None else once.text)),
+            more=" ".join(filter(None, (sentence(more), once.more if once else ""))),
+            where=Where(ranks=labels, kernel=kernel, steps=slow.steps if slow and once else ()),
             share=share,
             cost_ms=scale.cost_ms(loss.total_ns),
             saves_why="the work after the idle time may have to wait for something else",
@@ -405,7 +411,7 @@ def _idle(
                 _evidence(lost, one, scale.share(one.total_ns)) for one in lost if _holds(loss, one)
             ),
             place=place_of(view, loss),
-            do=form.do,
+            do=form.do if once is None else f"{form.do} {once.do}",
         )
 
 
@@ -545,76 +551,3 @@ _CATEGORY_NAMES: Final = {
     "elementwise": "element-wise kernels",
     "optimizer": "optimizer kernels",
 }
-
-
-def _slow_steps(
-    view: View, ranks: Sequence[RankView], scale: Scale, blamed: Container[str]
-) -> Iterator[Finding]:
-    """Yield the finding on single steps that take longer than the median step.
-
-    It names a rank only where no other finding blames that rank already.
-    """
-    if not scale.steps or scale.steps < 3:
-        return
-    lengths: dict[int, int] = {}
-    prefill = frozenset().union(*(longer_by_nature(rank) for rank in ranks))
-    for rank in ranks:
-        for step, start, end in rank.step_windows:
-            if step in prefill:
-                continue
-            lengths[step] = max(lengths.get(step, 0), end - start)
-    middle = float(median_along(list(lengths.values()))) if lengths else 0.0
-    slow = {step: ns for step, ns in lengths.items() if middle and ns >= SLOW_STEP * middle}
-    if not slow or len(slow) > len(lengths) / 3:
-        return
-    excess = sum(ns - middle for ns in slow.values())
-    share = excess / sum(lengths.values())
-    steps = sorted(slow)
-    times = max(slow.values()) / middle
-    names = counted(len(steps), "step") if len(steps) > 4 else _step_names(steps)
-    up_to = "" if len(steps) == 1 else "up to "
-    long = f"{up_to}{times:.1f} times as long as the others: {percent(share)} of the time"
-    who = _who(view, steps)
-    who = None if who is None or who.label in blamed else who
-    takes = "takes" if len(steps) == 1 else "take"
-    text = (
-        f"{names} {takes} {long}" if who is None else f"rank {who.label} makes {names} take {long}"
-    )
-    how = "counted from the first work of a step to that of the next, on its slowest rank"
-    yield Finding(
-        kind="slow_steps",
-        text=sentence(text),
-        more=sentence(how) if who is None else f"{sentence(who.why)} {sentence(how)}",
-        where=Where(ranks=() if who is None else (str(who.label),), steps=tuple(steps)),
-        share=share,
-        cost_ms=scale.period_ms * share,
-        saves_ms=scale.period_ms * share,
-        # A few steps are no proof of a fault: the work of ranks may vary by chance.
-        sure=Sure(what="high", who="unknown" if who is None else "medium", how_much="medium"),
-        place={"rank": ranks[0].label if who is None else who.rank, "step": steps[0]},
-        do="Compare a slow step with a normal one in the Steps pane; leave warm-up steps out with "
-        "--steps.",
-    )
-
-
-def _who(view: View, steps: Sequence[int]) -> SlowStep | None:
-    """Return how the longest of these steps became slow, if one rank made all of them slow.
-
-    None where that is not known, or known with low confidence.
-    """
-    try:
-        causes = {one.step: one for one in slow_steps(view)}
-    except Refusal:  # the steps of these ranks do not match: nobody is told from them
-        return None
-    told = [causes[step] for step in steps if step in causes]
-    if len(told) < len(steps) or len({one.label for one in told}) > 1 or told[0].label is None:
-        return None
-    if any(one.sure.who not in ("medium", "high") for one in told):
-        return None
-    return max(told, key=lambda one: one.over_ns)
-
-
-def _step_names(steps: Sequence[int]) -> str:
-    if len(steps) == 1:
-        return f"step {steps[0]}"
-    return f"steps {numbers_text([str(step) for step in steps])}"

@@ -387,6 +387,26 @@ def test_late_hosts_cost_no_more_than_the_time_in_which_no_device_computes(
     assert "40 % of the time is lost" in found.more
 
 
+def test_idle_time_that_makes_one_step_slow_is_one_finding() -> None:
+    """Four steps of 1 ms, the second of 2 ms, in 0.9 ms of which the host allocates memory."""
+    gpu, marks, calls, at = [], [], [], 0.0
+    for number, length in enumerate((1000.0, 2000.0, 1000.0, 1000.0)):
+        gpu += [kernel("sgemm", at, 500, correlation=2 * number + 1)]
+        gpu += [kernel("sgemm", at + length - 450, 450, correlation=2 * number + 2)]
+        calls += [launch(2 * number + 1, at - 5), launch(2 * number + 2, at + length - 455)]
+        marks.append(step(number, at - 10, length - 5))
+        at += length
+    calls.append(Event("cudaMalloc", 1550, 900, 1))
+    calls.sort(key=lambda call: call.start_us)
+    found = answered(rank_trace(0, gpu=gpu, annotations=marks, runtime=calls)).findings
+
+    (idle,) = [one for one in found if one.where.steps]
+
+    assert idle.kind == "host_allocation"
+    assert "while the host allocates memory, all of it in step 1: 900 us." in idle.text
+    assert idle.where.steps == (1,)
+
+
 def test_ranges_of_another_program_are_counted() -> None:
     first = answered(rank_trace(0, other=[Event("event/batch", 0, 5000, 1)])).findings[0]
 
