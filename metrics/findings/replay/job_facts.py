@@ -93,6 +93,11 @@ class JobFacts:
         return not any(group.ranks and not group.implied for group in self._view.groups)
 
     @cached_property
+    def untold_calls(self) -> bool:
+        """Whether some calls of a file state neither group nor size."""
+        return any(not one.calls.has_metadata.all() for one in self._view.facts.match_inputs)
+
+    @cached_property
     def has_launches(self) -> bool:
         """Whether launches are recorded."""
         return any(len(trace.group("runtime")) for trace in self._view.job.ranks)

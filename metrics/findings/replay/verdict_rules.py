@@ -450,7 +450,7 @@ class Rules:
             ),
             (
                 "groups, peers and sizes of collectives, which PyTorch 2.3 or later writes",
-                untold or (facts.names_only and len(job.together) > 1),
+                facts.untold_calls and (untold or (facts.names_only and len(job.together) > 1)),
             ),
             (
                 "launch records (CPU activity), which separate forward from backward passes",

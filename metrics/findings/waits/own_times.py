@@ -24,6 +24,7 @@ from ccltui.metrics.facts import fact
 from ccltui.metrics.findings.rank_time.idle_causes import causes_of, idle_of
 from ccltui.metrics.findings.replay.ladder import ladder_of
 from ccltui.metrics.model.classify import COMP, TYPES
+from ccltui.metrics.model.host_names import host_of
 from ccltui.metrics.model.kernel_names import bare_name
 from ccltui.metrics.unavailable import Refusal
 from ccltui.parsers.array_types import F64, I64, Bool
@@ -346,7 +347,7 @@ def _is_a_stage(view: View, label: str) -> bool:
 
 def host_of_all(ranks: Sequence[RankView], labels: Sequence[str]) -> str | None:
     """Return the host that some ranks are all of, None where they are none, or all there is."""
-    hosts = {rank.label: rank.trace.host for rank in ranks}
+    hosts = {rank.label: host_of(rank.trace) for rank in ranks}
     named = {hosts[label] for label in labels}
     members = {label for label, host in hosts.items() if host in named}
     whole = len(named) == 1 and "" not in named and members == set(labels)
