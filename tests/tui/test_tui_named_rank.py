@@ -57,3 +57,9 @@ async def test_the_drawer_is_as_sure_as_the_finding_it_shows(start: Start, settl
         text = " ".join(" ".join(screen(app)).split())
         assert "why late: " in text
         assert f"confidence: {sure_text(first['sure'])}" in text
+
+        await typed(pilot, "Z")
+        await settle(pilot)
+        text = " ".join(" ".join(screen(app)).split())
+        assert "arrived last at" in text
+        assert f"confidence: {sure_text(first['sure'])}" in text

@@ -7,9 +7,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from ccltui.metrics.confidence import Sure, sure_text
 from ccltui.tui.moves.chart_moves import showing
 from ccltui.tui.moves.cursor import in_view, show_communicator, to_collective, to_time
-from ccltui.tui.state.finding_rows import findings, result_of, step_at, time_of
+from ccltui.tui.state.finding_rows import findings, naming, result_of, step_at, time_of
 from ccltui.tui.state.pane_names import ALIGNMENT, HANGS, OVERVIEW, TIMELINE
 from ccltui.tui.state.pane_states import OVERVIEW_STATE, Section
 from ccltui.tui.state.scene import Scene
@@ -107,6 +108,17 @@ def shown_finding(scene: Scene) -> Mapping[str, Any] | None:
     if own.shown is None or not is_there or own.shown_at != scene.state.selection:
         return None
     return found[own.shown]
+
+
+def sure_of_late_rank(scene: Scene, label: str, sure: Sure) -> str:
+    """Return how sure the cause at one collective is, or the finding that is shown.
+
+    A finding that names the rank rests on all collectives, ``sure`` on a single one.
+    """
+    found = shown_finding(scene)
+    if found is None or found is not naming(scene, label):
+        return f"{sure.text} (of this collective)"
+    return sure_text(found["sure"])
 
 
 def place_text(scene: Scene) -> str:

@@ -13,6 +13,7 @@ from ccltui.draw.text import fit, wrap
 from ccltui.parsers import numbers
 from ccltui.parsers.numbers import percent
 from ccltui.tui.moves import causal_zoom, drawer
+from ccltui.tui.moves.loss_list import sure_of_late_rank
 from ccltui.tui.panes.cursor_text import as_many
 from ccltui.tui.state.scene import Scene, rank_name
 
@@ -83,7 +84,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
         planes.put_wrapped(1, why, Ink.DIM)
         return planes
     name, axis = _widths(width)
-    rows = list(_rows(chain, name, width))
+    rows = list(_rows(scene, chain, name, width))
     at = next((y for y, row in enumerate(rows) if row.index == drawer.row(scene)), 0)
     room = max(height - 1, 1)
     room -= len(rows) > room
@@ -139,11 +140,11 @@ def _widths(width: int) -> tuple[int, int]:
     return name, left - name - 1
 
 
-def _rows(chain: CausalChain, name: int, width: int) -> Iterator[_Row]:
+def _rows(scene: Scene, chain: CausalChain, name: int, width: int) -> Iterator[_Row]:
     origin, index = _origin(chain), 0
     heads = _Row(_cells(("", "time", "took", "", "gap"), name)[1:], Ink.DIM)
     for place, rank in enumerate(chain.ranks):
-        for line in wrap(_heading(rank, place), width - 2, most=_HEADING_LINES, indent="  "):
+        for line in wrap(_heading(scene, rank, place), width - 2, most=_HEADING_LINES, indent="  "):
             yield _Row(line, Ink.STRONG)
         if not rank.is_recorded:
             yield _Row("  no trace of it was read: what it did is unknown", Ink.DIM)
@@ -160,11 +161,12 @@ def _origin(chain: CausalChain) -> int:
     return events[0].start_ns if events else 0
 
 
-def _heading(rank: ChainRank, place: int) -> str:
+def _heading(scene: Scene, rank: ChainRank, place: int) -> str:
     name, late = rank_name(rank.label), numbers.duration(rank.lag_ns)
-    known = rank.cause != "unknown"
-    share = f" ({percent(rank.share)} of it; confidence: {rank.sure.text})" if known else ""
-    cause = "cause unknown" if rank.cause == "unknown" else rank.meaning
+    cause, share = "cause unknown", ""
+    if rank.cause != "unknown":
+        sure = sure_of_late_rank(scene, rank.label, rank.sure)
+        cause, share = rank.meaning, f" ({percent(rank.share)} of it; confidence: {sure})"
     where = f"{rank.group} {rank.kind}"
     if not place:
         return f"{name} arrived last at {where}, {late} late: {cause}{share}"

@@ -15,12 +15,10 @@ from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.table import Column, table
 from ccltui.draw.text import fit, wrap
-from ccltui.metrics.confidence import sure_text
 from ccltui.parsers import numbers
 from ccltui.tui.moves import compare_ranks, drawer
-from ccltui.tui.moves.loss_list import place_text, shown_finding
+from ccltui.tui.moves.loss_list import place_text, shown_finding, sure_of_late_rank
 from ccltui.tui.panes.details import causal_picture, comparison, event_page
-from ccltui.tui.state.finding_rows import naming
 from ccltui.tui.state.pane import drawer_has_keys
 from ccltui.tui.state.scene import Scene, rank_name
 from ccltui.tui.state.view_state import Shown
@@ -342,18 +340,6 @@ def _more(found: Detail | None, width: int, *, tall: bool) -> list[str]:
     return lines + [fit(line, width) for line in history]
 
 
-def _sure_text(scene: Scene, instance: Instance) -> str:
-    """Return how sure a cause is; of the rank of the finding that is shown, how sure that is.
-
-    A finding rests on all collectives, the cause here on a single one.
-    """
-    found = shown_finding(scene)
-    of_rank = None if found is None or instance.last is None else naming(scene, instance.last)
-    if found is None or found is not of_rank:
-        return f"{instance.sure.text} (of this collective)"
-    return sure_text(found["sure"])
-
-
 def _why(scene: Scene, instance: Instance | None, width: int) -> list[str]:
     """Describe why the last rank was late, with the confidence."""
     if scene.disproved:
@@ -365,5 +351,6 @@ def _why(scene: Scene, instance: Instance | None, width: int) -> list[str]:
     elif instance.why is None:
         text = "why late: not known"
     else:
-        text = f"why late: {instance.why}; confidence: {_sure_text(scene, instance)}"
+        sure = sure_of_late_rank(scene, instance.last, instance.sure)
+        text = f"why late: {instance.why}; confidence: {sure}"
     return wrap(text, width, most=_WHY_LINES, indent="  ")
