@@ -46,6 +46,10 @@ _SHORT: Final = {
     "copies": "copy",
     "idle": "idle",
 }
+_LEAST_EXCESS: Final = 0.01
+"""Excess over the median step from which it is explained: the share below which nobody is named."""
+_FOR_OTHERS: Final = frozenset({"waiting", "transfer", "bubble"})
+"""Parts that grow on a rank because of others."""
 _MOST_STEPS = 0.55
 """Largest share of the pane for the steps; the ranks of the chosen one have the rest."""
 
@@ -306,7 +310,10 @@ def _chosen_text(scene: Scene, width: int) -> str:
         return GAP.join([f"step {step}", length, "who keeps the others waiting: …"])
     found = row.culprits.of(step)
     texts = []
-    if found.label is None:
+    excess = _excess_text(row, found.wait_ns)
+    if excess:
+        texts.append(excess)
+    elif found.label is None:
         of_job = naming(scene)
         texts.append(
             f"nobody is named: {found.why}"
@@ -326,6 +333,25 @@ def _chosen_text(scene: Scene, width: int) -> str:
     if len(begin) > width:
         begin = GAP.join([f"step {step}", texts[0]])
     return as_many([begin, *texts[1:]], width)
+
+
+def _excess_text(row: Step, wait_ns: int) -> str:
+    """Return what makes a step longer than the median step, "" where the waiting in it does.
+
+    Who causes less waiting than one rank would do in the excess is not what made the step long.
+    """
+    parts, middle, column = row.parts, row.parts.median_step, row.slowest
+    over = row.length_ns - parts.median_ns
+    if middle is None or over < _LEAST_EXCESS * parts.median_ns or wait_ns >= over:
+        return ""
+    grown = (parts.parts_ns[:, row.at, column] - parts.parts_ns[:, middle, column]).tolist()
+    most = max(range(len(grown)), key=lambda place: grown[place])
+    if PARTS[most] in _FOR_OTHERS:
+        return ""
+    return (
+        f"on {rank_name(parts.labels[column])}, from its first work to that of the next step: "
+        f"{PARTS[most]} {numbers.signed_duration(grown[most])}"
+    )
 
 
 def _changes_text(scene: Scene, width: int) -> str:

@@ -8,8 +8,9 @@ import numpy as np
 from fakes import Plan, full_job, scene
 from msgspec.structs import replace
 
-from ccltui.metrics.findings.rank_time.step_parts import step_parts
-from ccltui.metrics.findings.slow_steps import StepCulprits
+from ccltui.metrics.confidence import Sure
+from ccltui.metrics.findings.rank_time.step_parts import StepParts, step_parts
+from ccltui.metrics.findings.slow_steps import StepCulprit, StepCulprits
 from ccltui.metrics.view.job_view import View
 from ccltui.tui.moves import row_moves
 from ccltui.tui.panes.steps import PARTS, windowed
@@ -133,6 +134,25 @@ def test_without_matches_nobody_is_named_and_the_reason_stands_there() -> None:
 
     assert re.split(r"\s{2,}", text(found)[1])[3] == "--"
     assert "nobody is named: 1 rank found" in PANE.status(found, 160)[0][0][0]
+
+
+def test_a_step_that_idle_time_makes_long_is_not_explained_by_a_small_wait() -> None:
+    parts_ns = np.zeros((len(PARTS), 3, 2), np.int64)
+    parts_ns[PARTS.index("compute")] = 50_000_000
+    parts_ns[PARTS.index("idle"), 1, 1] = 12_000_000
+    starts = np.arange(6, dtype=np.int64).reshape(3, 2) * 100_000_000
+    parts = StepParts(("0", "6"), (11, 12, 13), starts, parts_ns.sum(axis=0), parts_ns)
+    wait = StepCulprit(12, "0", "compute", wait_ns=6_000_000, sure=Sure(who="high"))
+    culprits = StepCulprits({12: wait})
+    found = opened()
+    for query in PANE.queries(found):
+        found = answered(
+            found, Answered(query, culprits if isinstance(query, CulpritsQuery) else parts)
+        )
+
+    assert text(found)[1].split()[:2] == ["▶12", "62"]
+    told = PANE.status(found, 160)[0][0][0]
+    assert "on r6, from its first work to that of the next step: idle +12 ms" in told
 
 
 def test_what_is_missing_is_said() -> None:
