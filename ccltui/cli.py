@@ -10,6 +10,7 @@ import argparse
 import importlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Final
 
 from ccltui import arguments as args
 from ccltui import exit_codes
@@ -42,7 +43,11 @@ def run(arguments: Sequence[str]) -> int:
                 raise
             hint = f"for the directory of that name write ./{arguments[0]}"
             raise GrammarError(f"{error}; {hint}") from error
-    options = parser().parse_args(arguments)
+    try:
+        options = parser().parse_args(arguments)
+    except GrammarError as error:
+        hint = _verb_hint(arguments[0]) if arguments and not Path(arguments[0]).exists() else ""
+        raise GrammarError(f"{error}{hint}") from error
     if options.list_metrics:
         use_functions(options)
         from ccltui.commands import list_metrics  # noqa: PLC0415
@@ -265,8 +270,16 @@ def _check_exists(path: str) -> None:
     """Raise NotFoundError for a missing path, before the explorer opens."""
     if Path(path).exists():
         return
+    raise NotFoundError(f"no such file or directory{_verb_hint(path)}", path=path)
+
+
+_OTHER_WORDS: Final = {"compare": "diff"}
+"""Verbs of other programs, and the one that does the same here."""
+
+
+def _verb_hint(word: str) -> str:
+    """Return the verb that a word may stand for, "" where none is like it."""
     import difflib  # noqa: PLC0415  (only errors need it)
 
-    near = difflib.get_close_matches(path, VERBS, n=1)
-    hint = f"; a verb must come first: {PROG} {near[0]} …" if near else ""
-    raise NotFoundError(f"no such file or directory{hint}", path=path)
+    near = [_OTHER_WORDS[word]] if word in _OTHER_WORDS else difflib.get_close_matches(word, VERBS)
+    return f"; a verb must come first: {PROG} {near[0]} …" if near else ""

@@ -95,6 +95,11 @@ def test_a_wrong_command_line_is_one_line_and_2(
     assert done.stderr.count("\n") == 1
 
 
+def test_the_verb_of_another_program_names_ours() -> None:
+    for words in (["compare", "a", "b"], ["compare", "a"]):
+        assert run(CCLTUI, *words).stderr.endswith("; a verb must come first: ccltui diff …\n")
+
+
 def test_no_directory_at_all_names_the_demo() -> None:
     done = run(CCLTUI)
     assert (done.returncode, done.stdout) == (2, "")

@@ -32,7 +32,7 @@ async def test_it_opens_loads_and_computes(start: Start, settle: Settle) -> None
 
         assert await appears(pilot, "8/8")
         assert await appears(pilot, "Everyone waits for rank 5")
-        assert await appears(pilot, "Ranks, culprits first")
+        assert await appears(pilot, "Ranks, those of findings first")
         await pilot.press("u", "G")
         await pilot.pause()
         assert await appears(pilot, "collective calls")

@@ -83,6 +83,10 @@ async def test_rows_are_sorted_reversed_and_filtered(start: Start, settle: Settl
         assert names(app) == []
         assert "No row matches /no such/: / changes the filter." in pane_text(app)
 
+        await typed(pilot, "escape")
+
+        assert len(names(app)) == len(by_calls)
+
 
 async def test_every_kind_of_rows_in_turn(start: Start, settle: Settle) -> None:
     app = start()

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from ccltui.tui.moves import drawer, row_moves
 from ccltui.tui.moves.cursor import in_view, show_communicator, to_collective, to_time
 from ccltui.tui.state.pane import Axis, pane_in_view, panes_with_tabs, shows_drawer
-from ccltui.tui.state.pane_names import ALIGNMENT, EVENTS
+from ccltui.tui.state.pane_names import ALIGNMENT, EVENTS, OVERVIEW
 from ccltui.tui.state.pane_states import with_event
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Drawer, Shown, ViewState
@@ -204,7 +204,14 @@ def is_open(scene: Scene) -> bool:
     """Return whether :func:`back` closes anything."""
     state = scene.state
     opened = shows_drawer(scene) or state.area is not None or state.maximised
-    return opened or bool(pane_in_view(scene).from_pane) or bool(state.search)
+    pane = pane_in_view(scene)
+    return opened or bool(pane.from_pane or _lists_matches(scene) or state.search)
+
+
+def _lists_matches(scene: Scene) -> bool:
+    """Return whether the pane lists only matches; the filter of Overview is that of Metrics."""
+    pane = pane_in_view(scene)
+    return pane.name != OVERVIEW and bool(pane.row_pattern(scene))
 
 
 def back(scene: Scene) -> ViewState:
@@ -218,8 +225,11 @@ def back(scene: Scene) -> ViewState:
         return replace(state, drawer=Drawer() if focused else None)
     if state.area is not None:
         return replace(state, area=None)
-    if pane_in_view(scene).from_pane:
-        return open_pane(pane_in_view(scene).from_pane)(scene)
+    pane = pane_in_view(scene)
+    if _lists_matches(scene):
+        return pane.with_row_pattern(scene, "")
+    if pane.from_pane:
+        return open_pane(pane.from_pane)(scene)
     return replace(state, search="")
 
 

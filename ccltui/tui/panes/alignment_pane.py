@@ -26,6 +26,7 @@ class AlignmentPane(ChartPane):
     """Lateness of every rank at every collective."""
 
     name = NAME
+    names_communicator = True
     key = "2"
     title = "Alignment"
     short_title = "Align"
@@ -159,7 +160,7 @@ def _floor_text(scene: Scene) -> str:
         return ""
     drawn, blamed = map(numbers.duration, (scene.floor_ns, scene.communicator.floor_ns))
     text = f"late from {drawn}"
-    return text if drawn == blamed else f"{text} (drawn), {blamed} (blamed)"
+    return text if drawn == blamed else f"colour from {drawn}, blame from {blamed}"
 
 
 def _match_text(scene: Scene) -> str:

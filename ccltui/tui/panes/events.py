@@ -95,6 +95,7 @@ class EventsPane(ListPane[Event]):
     """Events of the selected rank: its collectives, or all work of its device."""
 
     name = NAME
+    names_communicator = True
     key = "4"
     title = "Events"
     short_title = "Events"

@@ -490,7 +490,8 @@ def _ranks(scene: Scene, room: int, chosen: int | None) -> Region:
     rows, work = rank_bars(scene), work_by_rank(scene)
     if not rows or room < 1:
         return Region()
-    region = Region("Ranks, culprits first", counted(len(work), "rank"))
+    title = "Ranks, those of findings first" if rows[0].number else "Ranks by computing"
+    region = Region(title, counted(len(work), "rank"))
     if len(work) >= _STRIP and room > 1:
         room -= 1
         region.add(lambda planes, y, x, width: _put_strip(planes, y, x, width, work))

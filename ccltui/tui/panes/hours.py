@@ -140,7 +140,6 @@ class HoursPane(FilePane[Row]):
     )
     is_of_ranks = False
     opens_without_traces = False  # Overview has the finding
-    names_communicator = False
     has_bars = True
     names_kind = False  # the legend has it
     asks = HoursQuery  # type: ignore[assignment]

@@ -41,7 +41,6 @@ class MetricPage(TextPage[PageLine]):
     short_title = "Tables"
     from_pane = METRICS_NAME
     opens_without_traces = False
-    names_communicator = False
     noun = "line"
     nothing = waiting = "no metric is selected"
     about = (

@@ -177,7 +177,6 @@ class MetricsPane(ListPane[Row]):
         "hides one, | hides or lists columns, u lists what is unavailable. Beside a second path: "
         "its value B, the difference, and whether that is beyond the noise of the steps."
     )
-    names_communicator = False
     noun = "metric"
     counts = False
     nothing = waiting = "no metric is known yet"

@@ -41,7 +41,6 @@ class OverviewPane(Pane):
         "enter: the evidence of a finding, a rank in Timeline, another capture. M: all metrics "
         "and remarks; / and o list those that match, or sorted."
     )
-    names_communicator = False
 
     def why_unavailable(self, scene: Scene) -> str | None:
         """Return None: every directory that opens has findings or a reason for none."""

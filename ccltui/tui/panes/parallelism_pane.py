@@ -160,7 +160,6 @@ class ParallelismPane(ListPane[Row]):
         "difference in the column of the order, else in exposed; calls, bytes and exposed are "
         "there those of a step."
     )
-    names_communicator = False
 
     has_bars = True
     waiting = "communication is still being summed up"

@@ -134,7 +134,6 @@ class RanksPane(ListPane[Row]):
         "top to bottom, in the colour of the wait they cause; ranks without a file stay empty. "
         "×N: a column shows the worst of N."
     )
-    names_communicator = False
     keeps_filter = True
     has_bars = True
     waiting = "the ranks are still being collected"
@@ -327,8 +326,9 @@ def _answer(table: RankTable, kind: str) -> str:
     else:
         name, part = worst.name, worst.caused_us or 0.0
     return (
-        f"Last to arrive: {numbers.duration(round(total * 1e3))} of waiting in all, "
-        f"{numbers.percent(part / total)} of it for {name}."
+        f"Last to arrive: {numbers.duration(round(total * 1e3))} of waiting in all, also behind "
+        f"computation; {numbers.percent(part / total)} of it for {name}, which may itself have "
+        "waited for others."
     )
 
 

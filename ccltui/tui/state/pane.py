@@ -64,8 +64,8 @@ class Pane(ABC):
     """Whether the explorer begins with this pane in a directory without traces."""
     from_pane: str = ""
     """Name of the pane that escape goes back to; such a pane has a tab only while it is in view."""
-    names_communicator: bool = True
-    """Whether its command line is limited to the communicator in view."""
+    names_communicator: bool = False
+    """Whether its numbers, and so its command line, are of the communicator in view alone."""
 
     @property
     def is_chart(self) -> bool:

@@ -46,7 +46,10 @@ def test_a_command_line_for_each_pane() -> None:
     assert command_line(scene(), options) == (
         "ccltui /nowhere/run-0421 --metric straggler_lag --group 'default_pg 0-7'"
     )
-    assert " --metric comm_comp_overlap " in command_line(scene(pane=TIMELINE), options)
+    # Its numbers are of all groups, whatever communicator the cursor is in.
+    assert command_line(scene(pane=TIMELINE), options) == (
+        "ccltui /nowhere/run-0421 --metric comm_comp_overlap"
+    )
     detail = scene()
     detail = detail.with_state(replace(detail.state, drawer=Drawer()))
     assert " --metric straggler_cause " in command_line(detail, options)
@@ -73,7 +76,7 @@ def test_the_measured_area_is_its_window() -> None:
     found = scene(pane=TIMELINE)
     found = found.with_state(replace(found.state, area=Area(1_000_000, 3_000_000)))
 
-    assert " --window=1ms/3ms " in command_line(found, ExplorerOptions())
+    assert " --window=1ms/3ms" in command_line(found, ExplorerOptions())
 
 
 def test_collectives_as_csv(tmp_path: Path) -> None:
