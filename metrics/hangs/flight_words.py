@@ -127,7 +127,7 @@ def stopped_text(job: FlightJob, waits: Waits, roots: Sequence[int], waiting: Se
     stopped = sorted(set(frozen) - set(at))
     if stopped:
         wait = "others wait for them"  # three numbers come before it
-        text += f", and {named(stopped)} stopped in what others finished"
+        text += f", and {named(stopped)} stopped in a collective that others finished"
     last = job.last_call(at[0]) if len(at) == 1 and at[0] not in frozen else None
     where = "" if last is None or is_p2p else place_of(job, last)
     return f"{text}; {wait}" + (f"; its last call is in {where}" if where else "")

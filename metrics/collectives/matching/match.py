@@ -262,11 +262,14 @@ def _skipped(inputs: Sequence[MatchInput]) -> dict[str, str]:
         elif claims[item.rank] > 1:
             skipped[item.label] = f"rank {item.rank} is claimed by {claims[item.rank]} files"
         elif len(item.calls.start_ns) and item.calls.source != usual:
-            skipped[item.label] = (
-                f"its collectives are recorded as {item.calls.source}, those of the others as "
-                f"{usual}"
-            )
+            own, others = _recorded_as(item.calls.source), _recorded_as(usual)
+            skipped[item.label] = f"it recorded its collectives as {own}, the others as {others}"
     return skipped
+
+
+def _recorded_as(source: str) -> str:
+    """Return the events that calls were read from in words."""
+    return {"kernel": "kernels", "cpu_op": "operators"}.get(source, f"operators ({source})")
 
 
 def _unnamed_libraries(calls: Sequence[Calls], known: Bool) -> I64:

@@ -324,8 +324,8 @@ def _bubble_measured(known: Mapping[str, Any]) -> str:
     if measured is None:
         return told
     told = (
-        "With idle time inside steps, and without the time in which data moves, the pipeline "
-        f"bubble is {percent(measured)}"
+        f"The pipeline bubble is {percent(measured)}: idle time in steps counts too, the time in "
+        "which data moves does not"
     )
     if expected is None:
         return f"{told}."

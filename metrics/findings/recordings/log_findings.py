@@ -304,8 +304,9 @@ def _step_time(times: Mapping[str, Any]) -> Iterator[Finding]:
         text += " on average"
         more = "its records state no spread of the steps"
     elif many > 1:
-        more = f"{counted(number or 0, 'such mean')} measured: a single slow step does not show"
-        text += f" in means of {many} steps"
+        recorded = f"{counted(number or 0, 'average')} {'is' if number == 1 else 'are'} recorded"
+        more = f"{recorded}: a single slow step does not show in an average"
+        text += f" (averages of {many} steps)"
     late = f", {time_text(tail)} at the 95th percentile" if tail and middle else ""
     if tail and time_text(tail) == time_text(value):
         late = ""

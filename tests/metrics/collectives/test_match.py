@@ -332,7 +332,7 @@ def test_ranks_unknown_claimed_twice_or_of_another_source_are_skipped() -> None:
         "2 (a.json)": "rank 2 is claimed by 2 files",
         "2 (b.json)": "rank 2 is claimed by 2 files",
         "odd.json": "its rank is unknown",
-        "3": "its collectives are recorded as cpu_op, those of the others as kernel",
+        "3": "it recorded its collectives as operators, the others as kernels",
     }
 
 

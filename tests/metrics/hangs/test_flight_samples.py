@@ -79,7 +79,7 @@ def test_a_fault_of_the_device_leaves_two_ranks_in_what_others_finished(shared: 
 
     assert found.text.startswith(
         "Rank 12 never entered all-to-all 20,537 of EXPERT_MODEL_PARALLEL_GROUP, and rank 14 "
-        "stopped in what others finished; others wait for them."
+        "stopped in a collective that others finished; others wait for them."
     )
     assert sum("its device or its watchdog stopped" in one for one in found.more) == 2
     assert set(found.waiting).isdisjoint({"12", "14"})

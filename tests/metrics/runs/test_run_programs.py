@@ -46,8 +46,8 @@ def _mlperf() -> str:
     [
         (_NEMO, "A step of the run job takes a median of 200 ms, 250 ms at the 95th percentile."),
         (_TRAINER, "A step of the run job takes 625 ms on average."),
-        (_mlperf(), "A step of the run job takes a median of 4 s in means of 48 steps."),
-        (_BRIDGE, "A step of the run job takes a median of 9.04 s in means of 10 steps, 9.05 s "
+        (_mlperf(), "A step of the run job takes a median of 4 s (averages of 48 steps)."),
+        (_BRIDGE, "A step of the run job takes a median of 9.04 s (averages of 10 steps), 9.05 s "
                   "at the 95th percentile."),
         (_TRAINER.replace("1.6", "0.0"), "The run job trains 6.885 samples a second."),
     ],
