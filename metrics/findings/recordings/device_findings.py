@@ -15,6 +15,8 @@ from ccltui.metrics.arrays.statistics import milliseconds
 from ccltui.metrics.confidence import Level, Sure
 from ccltui.metrics.device.device_time import device_ranks, require_communication_on_device
 from ccltui.metrics.findings.accused import NAMED
+from ccltui.metrics.findings.causes.activity import HOST_BLOCKED
+from ccltui.metrics.findings.causes.instance_report import describe
 from ccltui.metrics.findings.culprits import OF_HOSTS, Culprits, details_of
 from ccltui.metrics.findings.finding import Answer, Evidence, Finding, Where
 from ccltui.metrics.findings.rank_time.partition import (
@@ -33,6 +35,7 @@ from ccltui.metrics.findings.recordings.serving_findings import (
     prefill_apart,
     slow_replicas,
 )
+from ccltui.metrics.findings.recordings.slow_operators import slow_operator
 from ccltui.metrics.findings.recordings.step_findings import (
     SlowLengths,
     in_slow_steps,
@@ -228,7 +231,11 @@ def _waiting(
         share, cost = scale.share(total), scale.cost(total)
         label = own[0].what if own is not rest else ""
         labels = (label,) if label else ()
-        more, do = CAUSES.get(culprits.cause_of(label), ("", ""))
+        cause = culprits.cause_of(label)
+        more, do = CAUSES.get(cause, ("", ""))
+        place = place_of(view, own[0])
+        if cause == HOST_BLOCKED and place is not None:
+            more += _long_operation(view, label, place)
         yield Finding(
             kind="waiting_for_rank",
             text=sentence(waiting_text(labels, here, share, cost, all_here=all_here)),
@@ -239,9 +246,26 @@ def _waiting(
             saves_why="no replay shows how much shorter a step would be",
             sure=Sure(what="high", who=culprits.sure_of(label) if labels else "unknown"),
             evidence=tuple(_evidence(lost, loss, scale.share(loss.total_ns)) for loss in own[:4]),
-            place=place_of(view, own[0]),
+            place=place,
             do=do,
         )
+
+
+def _long_operation(view: View, label: str, place: Mapping[str, Any]) -> str:
+    """Return the name of the operation that the host of a rank was in at the longest wait for it.
+
+    "" where another cause made it late there.
+    """
+    if "index" not in place:
+        return ""
+    found = describe(view, place["group_number"], place["index"], doing=False)
+    if found is None or found.last != label or found.evidence is None:
+        return ""
+    names = [one for one in found.evidence.host if one.cause == found.cause == HOST_BLOCKED]
+    if not names:
+        return ""
+    much = time_text(milliseconds(names[0].dur_ns))
+    return f": {short_name(names[0].name)}, {much} at the longest wait"
 
 
 def _evidence(lost: Sequence[Part], loss: Part, share: float) -> Evidence:
@@ -395,14 +419,17 @@ def _idle(
         labels = _mostly_of(loss, scale.ranks)
         who = "" if not labels else f"rank {labels[0]}" if len(labels) == 1 else ""
         text, cost = idle_text(loss.what, share, scale.ranks, who), scale.cost(loss.total_ns)
-        more, kernel = _idle_detail(view, loss.what, ranks, scale)
+        detail = _idle_detail(view, loss, ranks, scale)
+        do = detail.do or form.do
         causes = [one.what for one in lost if _holds(loss, one)]
         once = None if slow is None else in_slow_steps(slow, ranks, loss.total_ns, causes)
         yield Finding(
             kind=form.kind,
             text=sentence(text + (cost if once is None else once.text)),
-            more=" ".join(filter(None, (sentence(more), once.more if once else ""))),
-            where=Where(ranks=labels, kernel=kernel, steps=slow.steps if slow and once else ()),
+            more=" ".join(filter(None, (*map(sentence, detail.more), once.more if once else ""))),
+            where=Where(
+                ranks=labels, kernel=detail.kernel, steps=slow.steps if slow and once else ()
+            ),
             share=share,
             cost_ms=scale.cost_ms(loss.total_ns),
             saves_why="the work after the idle time may have to wait for something else",
@@ -411,7 +438,7 @@ def _idle(
                 _evidence(lost, one, scale.share(one.total_ns)) for one in lost if _holds(loss, one)
             ),
             place=place_of(view, loss),
-            do=form.do if once is None else f"{form.do} {once.do}",
+            do=do if once is None else f"{do} {once.do}",
         )
 
 
@@ -454,13 +481,26 @@ def _mostly_of(loss: Part, num_ranks: int) -> tuple[str, ...]:
     return (label,) if is_most else ()
 
 
-def _idle_detail(
-    view: View, cause: str, ranks: Sequence[RankView], scale: Scale
-) -> tuple[str, str | None]:
-    """Return a second sentence on idle time, and the name of the call that it is about."""
-    if cause in ("operators", "launch_latency", "between_kernels"):
-        return view.remember(_kernel_size, lambda: _kernel_size(ranks, scale)), None
-    return "", None
+class _Detail(Struct, frozen=True):
+    """Further sentences on idle time, the name of the call that they are about, and what to do."""
+
+    more: tuple[str, ...] = ()
+    kernel: str | None = None
+    do: str = ""
+
+
+def _idle_detail(view: View, loss: Part, ranks: Sequence[RankView], scale: Scale) -> _Detail:
+    if loss.what not in ("operators", "launch_latency", "between_kernels"):
+        return _Detail()
+    size = view.remember(_kernel_size, lambda: _kernel_size(ranks, scale))
+    if loss.what != "operators":
+        return _Detail((size,))
+    label = max(loss.by_rank, key=lambda one: (loss.by_rank[one], one))
+    found = slow_operator(next(rank for rank in ranks if rank.label == label))
+    if found is None:
+        return _Detail((size,))
+    who = f"rank {label}" if scale.ranks > 1 else ""
+    return _Detail((found.text(who), size), found.name, found.do)
 
 
 def _kernel_size(ranks: Sequence[RankView], scale: Scale) -> str:

@@ -405,6 +405,27 @@ def test_idle_time_that_makes_one_step_slow_is_one_finding() -> None:
     assert idle.where.steps == (1,)
 
 
+@pytest.mark.parametrize(("calls", "long"), [(1, True), (50, False)])
+def test_the_operator_that_a_device_waits_for_is_named(calls: int, long: bool) -> None:
+    """Of 10 ms of waiting 8 ms pass in one operator, which small ones are inside of."""
+    each = 8000 / calls
+    ops: list[Event] = []
+    for number in range(calls):
+        ops.append(Event("aten::split_with_sizes", each * number, each, 1))
+        ops.append(Event("aten::narrow", each * number + 1, 1, 1))
+    ops.append(Event("aten::cat", 8000, 2000, 1))
+    gpu = [kernel("a", 0, 5, correlation=1), kernel("b", 10010, 5, correlation=2)]
+    trace = rank_trace(0, gpu=gpu, cpu_ops=ops, runtime=[launch(1, -5), launch(2, 10000)])
+
+    first = answered(trace).findings[0]
+
+    assert first.kind == "host_bound"
+    assert first.where.kernel == "aten::split_with_sizes"
+    assert first.more.startswith("80 % of that is spent in aten::split_with_sizes")
+    assert ("8 ms of it in one call" in first.more) == long
+    assert ("Find out why" in first.do) == long
+
+
 def test_ranges_of_another_program_are_counted() -> None:
     first = answered(rank_trace(0, other=[Event("event/batch", 0, 5000, 1)])).findings[0]
 
