@@ -28,6 +28,8 @@ COMM: Final = 0
 COMP: Final = 1
 MEM: Final = 2
 
+GENERIC: Final = "Generic"
+"""Type of a kernel of RCCL that performs all operations."""
 TYPES: Final = (
     "AllReduce",
     "ReduceScatter",
@@ -41,7 +43,7 @@ TYPES: Final = (
     "Gather",
     "Scatter",
     "Barrier",
-    "Generic",  # RCCL: one kernel for all operations
+    GENERIC,
     "Other",
 )
 OTHER: Final = TYPES.index("Other")

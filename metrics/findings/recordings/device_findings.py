@@ -43,7 +43,7 @@ from ccltui.metrics.findings.recordings.step_findings import (
     slow_lengths,
 )
 from ccltui.metrics.findings.sentences import CAUSES, IDLE, cost_text, idle_text, waiting_text
-from ccltui.metrics.model.classify import COMP
+from ccltui.metrics.model.classify import COMP, GENERIC
 from ccltui.metrics.model.communicator_groups import format_ranks
 from ccltui.metrics.model.kernel_names import bare_name, category_of
 from ccltui.metrics.unavailable import Refusal
@@ -79,6 +79,7 @@ SHORT_SPAN: Final = 0.1
 """Part of a recording below which the span of device work is too short to be called the time; hosts
 begin somewhat before their devices, and end after them."""
 _SHOWN_KERNELS: Final = 3
+_ALL_IN_ONE: Final = "Its kernels perform all operations, and their names tell none."
 
 
 class Scale(Struct, frozen=True):
@@ -290,7 +291,11 @@ def _communication(view: View, scale: Scale, lost: Sequence[Part]) -> Iterator[F
         yield Finding(
             kind="exposed_communication",
             text=sentence(f"{what} is not hidden: {percent(share)} of the time{cost}"),
-            more=sentence(_what_it_holds(view)),
+            more=" ".join(
+                filter(
+                    None, (_ALL_IN_ONE if name == GENERIC else "", sentence(_what_it_holds(view)))
+                )
+            ),
             where=Where(group=None if dim == UNKNOWN else dim, kernel=name),
             share=share,
             cost_ms=scale.cost_ms(ns),
@@ -358,19 +363,21 @@ def _bubble_measured(known: Mapping[str, Any]) -> str:
 
 
 def _communication_name(view: View, name: str, dim: str, own: Sequence[Part]) -> str:
+    """Return what communicates; a kernel that performs all operations does not tell which."""
+    told = "communication" if name in (UNKNOWN, GENERIC) else name
     if name == UNKNOWN:
-        return "communication"
+        return told
     if dim != UNKNOWN:
-        return f"{name} of {dim}"
+        return f"{told} of {dim}"
     if len({one.what for one in own}) > 1:
-        return name
+        return told
     group = view.group(own[0].group) if own[0].group >= 0 else None
     if group is None or not group.implied:
-        return own[0].what
+        return own[0].what.replace(name, told, 1)
     # Of an inferred group no file states more than its stream.
     everyone = len(group.ranks) == len(view.job.ranks)
     ranks = "" if everyone else f" of ranks {format_ranks(group.ranks)}"
-    return f"{name} on {group.description}{ranks}"
+    return f"{told} on {group.description}{ranks}"
 
 
 def _what_it_holds(view: View) -> str:

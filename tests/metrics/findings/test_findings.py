@@ -426,6 +426,16 @@ def test_the_operator_that_a_device_waits_for_is_named(calls: int, long: bool) -
     assert ("Find out why" in first.do) == long
 
 
+def test_a_kernel_of_all_operations_is_called_communication() -> None:
+    generic = Event("ncclDevKernel_Generic(ncclDevComm*)", 100, 400, 8)
+
+    found = answered(rank_trace(0, gpu=[kernel("sgemm", 0, 100), generic])).findings
+
+    (exposed,) = [one for one in found if one.kind == "exposed_communication"]
+    assert exposed.text.startswith("Communication is not hidden: 80 % of the time")
+    assert "perform all operations" in exposed.more
+
+
 def test_ranges_of_another_program_are_counted() -> None:
     first = answered(rank_trace(0, other=[Event("event/batch", 0, 5000, 1)])).findings[0]
 
