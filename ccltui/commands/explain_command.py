@@ -46,7 +46,8 @@ def parser() -> args.Parser:
 def run(arguments: Sequence[str]) -> int:
     """Run ``ccltui explain`` with its arguments and return the exit status.
 
-    Whatever a directory holds is answered with status 0; a path that cannot be read is an error.
+    Whatever a directory holds is answered with status 0; a path that cannot be read is an error,
+    and a selection in which nothing is left has no answer.
     """
     options = parser().parse_args(arguments)
     args.settle_format(options, WRITERS, "md")
@@ -73,6 +74,8 @@ def run(arguments: Sequence[str]) -> int:
     if measured.problem is not None and not found.findings:
         measured.print_messages(warnings=False)
         return exit_codes.INPUT
+    if not found.findings and same:
+        return exit_codes.REFUSED
     return exit_codes.OK if measured.trace.complete else exit_codes.INTERRUPTED
 
 

@@ -60,6 +60,11 @@ _NOTHING_READ: Final = (
     "Check the path: ccltui doctor DIR lists what each file is, and what to do about it. "
     "docs/collect.md shows how to record a job; ccltui demo writes one to look at."
 )
+_SELECTION: Final = ("window_empty", "no_process_groups", "missing_ranks")
+"""Codes of reasons why a selection leaves nothing, though files were read."""
+_NOTHING_SELECTED: Final = (
+    "Select what is there: the message above names it; without options all of the job is explained."
+)
 _APART: Final = (
     "If the job hung, look first at rank {rank}, whose collectives begin or end "
     "at other times than those of its peers: its log, the stack of its process (py-spy dump), and "
@@ -181,7 +186,7 @@ def explain(trace: TraceSummary, results: Results, options: Sequence[str] = ()) 
         confidence=verdict.get("confidence"),
         culprit=_stated(verdict.get("culprit")),
         cost={key: verdict[key] for key in _COSTS if verdict.get(key) is not None},
-        actions=_actions(results),
+        actions=_actions(results, is_selected=bool(options)),
         recording=found.get("recording"),
         ranks=trace.ranks,
         world_size=trace.world_size,
@@ -207,18 +212,25 @@ def headline(results: Results) -> str:
     if found.get("headline"):
         return str(found["headline"])
     result = results.get("findings")
-    why = result.reasons[0].message if result is not None and result.reasons else ""
-    why = why.removeprefix("could not be read: ").rstrip(".")
-    return f"Nothing could be read: {why}." if why else "No findings were computed."
+    if result is None or not result.reasons:
+        return "No findings were computed."
+    why = result.reasons[0].message.removeprefix("could not be read: ").rstrip(".")
+    is_selected = result.reasons[0].code in _SELECTION
+    return f"{'Nothing is left' if is_selected else 'Nothing could be read'}: {why}."
 
 
-def _actions(results: Results) -> tuple[str, ...]:
-    """Return what to do about the first findings, each once."""
+def _actions(results: Results, *, is_selected: bool) -> tuple[str, ...]:
+    """Return what to do about the first findings, each once; without any, what to try.
+
+    ``is_selected`` is whether options select a part of the job.
+    """
     rows = details_of(results, "findings").get("findings") or ()
     actions = [row["do"] for row in rows if row.get("do")]
     apart = _rank_apart(details_of(results, "collective_mismatches"))
     hints = [] if apart is None else [_APART.format(rank=apart)]
-    return tuple(dict.fromkeys([*hints, *actions[:_MOST_ACTIONS]])) or (_NOTHING_READ,)
+    return tuple(dict.fromkeys([*hints, *actions[:_MOST_ACTIONS]])) or (
+        _NOTHING_SELECTED if is_selected else _NOTHING_READ,
+    )
 
 
 _COSTS: Final = ("loss_ms", "loss_pct", "saves_ms")

@@ -103,6 +103,8 @@ def recorded(
         missing: The ranks that are not read, as ranges.
         is_sample: Whether files of other ranks are not read on purpose.
     """
+    if world_size is not None and ranks > world_size:
+        return f"{ranks} traces of {counted(world_size, 'rank')} are read: some ranks have several."
     of = "" if world_size is None else f"{ranks} of "
     whole = ranks if world_size is None else world_size
     noun = "rank" if whole == 1 else "ranks"

@@ -13,7 +13,7 @@ from ccltui.parsers.safe_text import safe_text
 from ccltui.report.explanation import BUDGET, METRICS, explain, with_choice
 from ccltui.report.explanation_writers import as_json, as_markdown
 from ccltui.report.json_document import TraceSummary
-from ccltui.report.overview_text import step_time
+from ccltui.report.overview_text import recorded, step_time
 
 TRACE = TraceSummary("/jobs/one", ranks=8, world_size=8)
 
@@ -124,6 +124,19 @@ def test_where_nothing_could_be_read_the_reason_is_the_headline() -> None:
     assert found.findings == ()
     assert found.missing == ("rank0.json ends in the middle (findings)",)
     assert explain(TRACE, {}).headline == "No findings were computed."
+
+
+def test_where_nothing_is_selected_the_path_is_not_blamed() -> None:
+    reason = Reason("window_empty", "no step 99; steps here: 2-4")
+    refused = result("findings", {}, value=None, status="unavailable", reasons=(reason,))
+    found = explain(TRACE, {"findings": refused}, ["--steps", "99"])
+
+    assert found.headline == "Nothing is left: no step 99; steps here: 2-4."
+    assert found.actions[0].startswith("Select what is there")
+
+
+def test_more_traces_than_ranks_are_not_called_ranks() -> None:
+    assert recorded(5, 4) == "5 traces of 4 ranks are read: some ranks have several."
 
 
 def test_what_holds_in_part_is_not_called_missing() -> None:
