@@ -239,13 +239,17 @@ class TestTraceFilter:
 class TestSynthetic:
     """Rank r joins each collective 0, 4, 16, 64 µs late; ``clk`` adds 2500 µs to rank 3."""
 
-    @pytest.fixture(params=["rank3", "rank3_clk"])
-    def view(self, request: pytest.FixtureRequest, shared: Path, tmp_path: Path) -> View:
-        job = tmp_path / "job"
-        job.mkdir()
+    @pytest.fixture(scope="class", params=["rank3", "rank3_clk"])
+    def view(
+        self,
+        request: pytest.FixtureRequest,
+        shared: Path,
+        tmp_path_factory: pytest.TempPathFactory,
+    ) -> View:
+        job = tmp_path_factory.mktemp("synthetic")
         for name in ("rank0", "rank1", "rank2", request.param):
             (job / f"{name}.json.gz").symlink_to(shared / f"golden/synth/{name}.json.gz")
-        return view_of(job, tmp_path / "cache")
+        return view_of(job, tmp_path_factory.mktemp("cache"))
 
     @pytest.fixture
     def shift_us(self, view: View) -> int:

@@ -21,7 +21,7 @@ from ccltui.parsers.ingest import load
 from ccltui.parsers.job import Job, open_job
 from ccltui.parsers.store.store_entry import COLUMNS_NAME, MANIFEST_NAME
 
-FLIPS = 200
+FLIPS = 100
 MEASURED_FLIPS = 4
 _LIMIT_S = 60
 
