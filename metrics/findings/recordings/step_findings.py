@@ -39,8 +39,8 @@ class SlowLengths(Struct, frozen=True):
 
     Attributes:
         steps: their ids.
-        times: the longest as a multiple of the median step.
-        excess_ns: what they take beyond the median step, each on its slowest rank.
+        times: the longest as a multiple of the median step, each on its slowest rank.
+        excess_ns: what they take beyond the median step, mean over ranks.
         share: that as a share of all steps.
         who: the longest of them, where one rank made all of them slow; None where none is named.
     """
@@ -81,25 +81,29 @@ class InSlowSteps(Struct, frozen=True):
 
 def slow_lengths(view: View, ranks: Sequence[RankView]) -> SlowLengths | None:
     """Return the slow steps of ranks; None without any, or where many are."""
-    lengths: dict[int, int] = {}
+    by_rank: dict[int, list[int]] = {}
     prefill = frozenset[int]().union(*(longer_by_nature(rank) for rank in ranks))
     for rank in ranks:
         for step, start, end in rank.step_windows:
             if step not in prefill:
-                lengths[step] = max(lengths.get(step, 0), end - start)
+                by_rank.setdefault(step, []).append(end - start)
+    lengths = {step: max(found) for step, found in by_rank.items()}
     if len(lengths) < LEAST_STEPS:
         return None
     middle = float(median_along(list(lengths.values())))
     slow = {step: ns for step, ns in lengths.items() if middle and ns >= SLOW_STEP * middle}
     if not slow or len(slow) > len(lengths) / 3:
         return None
-    excess = sum(ns - middle for ns in slow.values())
+    # One delay is in a step of the late rank, and in the next one of those that wait for it.
+    means = {step: sum(found) / len(found) for step, found in by_rank.items()}
+    usual = float(median_along(list(means.values())))
+    excess = sum(max(means[step] - usual, 0.0) for step in slow)
     steps = tuple(sorted(slow))
     return SlowLengths(
         steps,
         max(slow.values()) / middle,
         excess,
-        excess / sum(lengths.values()),
+        excess / sum(means.values()),
         _who(view, steps),
     )
 
@@ -147,8 +151,8 @@ def slow_finding(
         else f"rank {who.label} makes {slow.names} take {slow.longer}: {much}"
     )
     how = (
-        "counted from the first work of a step to that of the next, on its slowest rank; the other "
-        "findings hold this time too"
+        "a step lasts from its first work to that of the next, on its slowest rank; the share is "
+        "the mean over ranks, and the other findings hold this time too"
     )
     return Finding(
         kind="slow_steps",

@@ -436,6 +436,25 @@ def test_a_kernel_of_all_operations_is_called_communication() -> None:
     assert "perform all operations" in exposed.more
 
 
+def test_a_delay_counts_once_where_others_have_it_in_the_next_step() -> None:
+    """Steps of 1 ms; rank 0 is 4 ms late at the end of step 3, and rank 1 waits in step 4."""
+    ranks = []
+    for rank in range(2):
+        gpu, marks = [], []
+        for number in range(8):
+            delay = 4000.0 if number > 3 else 0.0
+            begin = 1000.0 * number + (0.0 if rank == 1 and number == 4 else delay)
+            gpu += [kernel("sgemm", begin, 300), allreduce(1000.0 * number + delay + 300, 100)]
+            marks.append(step(number, begin - 10, 900))
+        ranks.append(rank_trace(rank, gpu=gpu, annotations=marks, world_size=2))
+
+    (slow,) = [one for one in answered(*ranks).findings if one.kind == "slow_steps"]
+
+    # of 12 ms on either rank
+    assert slow.where.steps == (3, 4)
+    assert slow.share == pytest.approx(1 / 3, abs=0.04)
+
+
 def test_ranges_of_another_program_are_counted() -> None:
     first = answered(rank_trace(0, other=[Event("event/batch", 0, 5000, 1)])).findings[0]
 
