@@ -212,12 +212,24 @@ def choice_of(rows: Sequence[Recording], opened: str) -> Finding:
     number = counted(len(rows), "separate recording")
     return Finding(
         kind="choice",
-        text=f"The folder holds {number}; the largest is {short_name(main.name)}: "
+        text=f"The folder holds {number}; opened is {_apart(main.name, rows)}: "
         f"{inside(main.finding)}",
         more="The findings below are about that one.",
         sure=Sure(what="high"),
         do="Open another recording with --capture NAME; compare two with ccltui diff.",
         recordings=tuple(rows),
+    )
+
+
+def _apart(name: str, rows: Sequence[Recording]) -> str:
+    """Return the end of the path of a recording that tells it from the others."""
+    parts = name.split("/")
+    others = [row.name for row in rows if row.name != name]
+    ends = ("/".join(parts[-number:]) for number in range(1, len(parts)))
+    return short_name(
+        next(
+            (end for end in ends if not any(f"/{one}".endswith(f"/{end}") for one in others)), name
+        )
     )
 
 

@@ -101,8 +101,7 @@ def test_several_recordings_are_a_table_before_the_findings_of_the_largest() -> 
     found = with_choice(explain(TRACE, {"findings": found_in(finding())}), rows, "big.json")
 
     assert found.headline == (
-        "The folder holds 2 separate recordings; the largest is big.json: "
-        "everyone waits for rank 3."
+        "The folder holds 2 separate recordings; opened is big.json: everyone waits for rank 3."
     )
     assert [one["class"] for one in found.findings] == ["choice", "waiting_for_rank"]
     text = as_markdown(found).decode()

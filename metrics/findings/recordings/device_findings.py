@@ -143,6 +143,9 @@ def device_answer(view: View) -> Answer:
     except Refusal as refusal:
         lost, portions = [], None
         unknown = tuple(sentence(reason.message) for reason in refusal.reasons)
+        computing = replace(
+            computing, more=" ".join(filter(None, (computing.more, _rest(ranks, scale))))
+        )
     culprits = Culprits(view, scale.period_ms, by_steps=scale.steps is not None)
     slow = slow_lengths(view, ranks) if scale.steps else None
     found = [
@@ -558,6 +561,17 @@ def _computing(ranks: Sequence[RankView], scale: Scale) -> Finding:
         evidence=(Evidence("temporal_breakdown", "comp_ratio", share, "ratio"),),
         do="Look at the largest kernels (Kernels pane): shapes, precision, fusion; --metric mfu "
         "compares with the peak of the device.",
+    )
+
+
+def _rest(ranks: Sequence[RankView], scale: Scale) -> str:
+    """Say how long devices do nothing where collectives ran on hosts: of that, no part is known."""
+    idle = scale.share(total_of(split_time(rank) for rank in ranks).idle)
+    return sentence(
+        f"{percent(idle)} of the time nothing runs on the device: part of it may be waiting for "
+        "collectives on the host"
+        if idle >= MATERIAL
+        else ""
     )
 
 

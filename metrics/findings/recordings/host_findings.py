@@ -97,6 +97,8 @@ def _last_rank(view: View, scale: Scale) -> Iterator[Finding]:
     more, do = CAUSES.get(cause, ("", ""))
     if cause == "compute":
         more, do = "its operators take longer than those of its peers", _COMPARE_CPUS
+    elif not more:
+        more = "nothing that is recorded shows why; its recording may only begin later"
     cost_ms = share * scale.period_ms
     per = "a step" if scale.steps else "in all"
     yield Finding(
@@ -205,18 +207,20 @@ def _operators(ranks: Sequence[RankView], scale: Scale) -> Finding:
     top = [(name, ns) for name, ns in own.most_common(_SHOWN) if ns]
     whole = sum(own.values())
     if share < MATERIAL:
-        idle = percent(1 - share)
         text = (
-            f"nothing that is recorded runs on the host for {idle} of {scale.of_period}; its "
-            f"operators take {percent(share)}"
+            f"nothing that is recorded runs on the host for {percent(1 - share)} of "
+            f"{scale.of_period}; its operators take {percent(share)}"
         )
     elif top:
         text += f"; {short_name(top[0][0])} takes {percent(top[0][1] / whole)} of that"
     largest = "; ".join(f"{short_name(name)} {percent(ns / whole)}" for name, ns in top)
+    largest = f"largest operators, by their own time: {largest}" if largest else ""
+    idle = _portions(ranks).shares.get("idle", 0.0)
+    rest = f"for {percent(idle)} no operator is recorded" if share >= MATERIAL <= idle else ""
     return Finding(
         kind="cpu_bound",
         text=sentence(text),
-        more=sentence(f"largest operators, by their own time: {largest}" if largest else ""),
+        more=" ".join(filter(None, map(sentence, (largest, rest)))),
         where=Where(kernel=top[0][0] if top else None),
         share=share,
         cost_ms=scale.cost_ms(working),

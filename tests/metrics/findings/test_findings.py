@@ -16,9 +16,11 @@ from ccltui.metrics.findings.causes import cause_search
 from ccltui.metrics.findings.culprits import Culprits, with_saving_text
 from ccltui.metrics.findings.finding import Answer, Finding, Kind, Recording, choice_of
 from ccltui.metrics.findings.rank_time import idle_causes
+from ccltui.metrics.findings.recordings import device_findings
 from ccltui.metrics.findings.recordings.answer import answer_of
 from ccltui.metrics.findings.sentences import named_text
 from ccltui.metrics.registry import find
+from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.job_view import View
 from ccltui.metrics.view.words import factor, ranks_text, sentence
 from ccltui.parsers.columns import Note, ProcessGroup
@@ -219,7 +221,31 @@ def test_operators_count_by_their_own_time_and_waits_as_collectives() -> None:
     assert (first.kind, first.share) == ("cpu_bound", 0.6)
     assert first.where.kernel == "aten::addmm"
     assert first.more.startswith("Largest operators, by their own time: aten::addmm 67 %")
+    assert first.more.endswith("For 10 % no operator is recorded.")
     assert (second.kind, second.share) == ("collective_wait", 0.3)
+
+
+def test_idle_time_is_said_also_where_collectives_ran_on_the_host(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The device computes 300 of 1,000 us; of the rest it is not known what waits for what."""
+
+    def refused(_: object) -> None:
+        raise refuse("no_collectives", "the collectives ran on the host")
+
+    monkeypatch.setattr(device_findings, "require_communication_on_device", refused)
+    gpu = [kernel("sgemm", 0, 100), kernel("sgemm", 800, 200)]
+
+    (first,) = answered(rank_trace(0, gpu=gpu)).findings
+
+    assert first.kind == "compute_bound"
+    assert "70 % of the time nothing runs on the device" in first.more
+
+
+def test_a_recording_is_named_by_what_tells_it_from_the_others() -> None:
+    rows = [Recording(f"jobs/{one}/run.sqlite", 1, None, "Copies run.") for one in ("a", "b")]
+
+    assert "opened is b/run.sqlite: copies run." in choice_of(rows, "jobs/b/run.sqlite").text
 
 
 def test_a_host_that_waits_for_copies_is_not_said_to_be_idle() -> None:
@@ -525,7 +551,7 @@ def test_a_list_of_recordings_is_headed_by_the_largest() -> None:
     rows = [Recording("a.json", 2, 3, "Copies run."), Recording("b.json", 1, None, "Nothing.")]
 
     assert choice_of(rows, "a.json").text == (
-        "The folder holds 2 separate recordings; the largest is a.json: copies run."
+        "The folder holds 2 separate recordings; opened is a.json: copies run."
     )
 
 
