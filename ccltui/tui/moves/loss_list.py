@@ -10,7 +10,14 @@ from msgspec.structs import replace
 from ccltui.metrics.confidence import Sure, sure_text
 from ccltui.tui.moves.chart_moves import showing
 from ccltui.tui.moves.cursor import in_view, show_communicator, to_collective, to_time
-from ccltui.tui.state.finding_rows import findings, naming, result_of, step_at, time_of
+from ccltui.tui.state.finding_rows import (
+    findings,
+    is_computing_files,
+    naming,
+    result_of,
+    step_at,
+    time_of,
+)
 from ccltui.tui.state.pane_names import ALIGNMENT, HANGS, OVERVIEW, TIMELINE
 from ccltui.tui.state.pane_states import OVERVIEW_STATE, Section
 from ccltui.tui.state.scene import Scene
@@ -26,11 +33,10 @@ def why_no_evidence(scene: Scene) -> str | None:
     """Return the reason when no finding can be shown."""
     if findings(scene):
         return None
-    if not scene.findings.lanes and not scene.session.busy:
-        return "no rank is loaded"
     result = result_of(scene)
     if result is None:
-        return "still computing"
+        waits = scene.session.busy or scene.session.ranks_loaded or is_computing_files(scene)
+        return "still computing" if waits else "no rank is loaded"
     return result.reasons[0].message if result.reasons else "nothing is found"
 
 

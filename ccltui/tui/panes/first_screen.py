@@ -29,6 +29,7 @@ from ccltui.tui.state.finding_rows import (
     answer,
     details,
     findings,
+    is_computing_files,
     rank_bars,
     result_of,
     step_at,
@@ -247,6 +248,8 @@ def _waiting(scene: Scene) -> str:
     ranks = scene.session.ranks_loaded + scene.session.ranks_partly
     if ranks:
         return f"Computing the first numbers of {counted(ranks, 'rank')}."
+    if is_computing_files(scene):
+        return "No trace here. Computing what the other files tell."
     if scene.session.phase in ("ready", "stopped"):
         return "No trace that can be shown."
     return "Numbers appear as soon as the first rank is read."
@@ -255,7 +258,7 @@ def _waiting(scene: Scene) -> str:
 def _found_instead(scene: Scene) -> list[NoteRow]:
     """Describe a directory without a usable trace: its files, and why none is one."""
     job = scene.session.job
-    if job is None or scene.session.busy or job.ranks:
+    if job is None or scene.session.busy or job.ranks or is_computing_files(scene):
         return []
     files = job.discovery.files
     kinds = Counter(found.kind.replace("_", " ") for found in files)

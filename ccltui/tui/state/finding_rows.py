@@ -175,6 +175,15 @@ def named_ranks(result: Result | None) -> dict[str, int]:
     return found
 
 
+def is_computing_files(scene: Scene) -> bool:
+    """Return whether a directory without traces may still get findings, from its other files."""
+    job = scene.session.job
+    if job is None or job.ranks or scene.session.phase not in ("ready", "stopped"):
+        return False
+    usable = any(not found.problem for found in job.discovery.files)
+    return usable and not scene.findings.complete
+
+
 def naming(scene: Scene, label: str | None = None) -> Row | None:
     """Return the first finding that names ranks, or this rank; None where there is none.
 

@@ -18,7 +18,7 @@ from ccltui.parsers.ingest.load import Failed
 from ccltui.parsers.job import Job
 from ccltui.tui.actions.action_list import by_id
 from ccltui.tui.engine.messages import Fact, FilesRead, JobOpened, LoadEnded
-from ccltui.tui.moves import cursor
+from ccltui.tui.moves import cursor, loss_list
 from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.panes import first_screen, runs
 from ccltui.tui.panes.files import FILES as PANE
@@ -26,6 +26,7 @@ from ccltui.tui.panes.files import file_rows
 from ccltui.tui.panes.runs import RunsQuery
 from ccltui.tui.state.answers import Answered
 from ccltui.tui.state.file_rows import FileRow
+from ccltui.tui.state.job_findings import Findings
 from ccltui.tui.state.pane_names import FILES, OVERVIEW, RUNS
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
@@ -260,6 +261,22 @@ def test_a_directory_without_a_file_says_so() -> None:
     assert "Looked, here and below, for traces of PyTorch (.json, also .gz)" in text
     assert "Found no file." in text
     assert "Check the path. ccltui demo writes a job to look at" in text
+
+
+def test_records_without_a_trace_are_said_to_be_computed_until_their_findings_are_there() -> None:
+    found = FoundFile("a.log", "/a.log", "nccl_inspector", 9)
+    capture = Capture("", None, (), (), None, complete=True)
+    looked = Session("x").opened(Job("/x", Discovery("/x", (found,), (capture,)), capture))
+    waiting = Scene(looked.finished(stopped=False))
+
+    def shown(at: Scene) -> str:
+        return " ".join(first_screen.paint(at, 12, 80).row_text(y).strip() for y in range(12))
+
+    assert "No trace here. Computing what the other files tell." in shown(waiting)
+    assert loss_list.why_no_evidence(waiting) == "still computing"
+    computed = replace(waiting, findings=Findings(complete=True))
+    assert "No trace that can be shown." in shown(computed)
+    assert loss_list.why_no_evidence(computed) == "no rank is loaded"
 
 
 def test_a_long_state_leaves_an_ellipsis() -> None:
