@@ -70,6 +70,11 @@ async def test_disproved_matches_have_no_lags(start: Start, settle: Settle) -> N
         rows = [line for line in pane_text(app).splitlines() if line.startswith((" r", "▶r"))]
         assert any("·" in line for line in rows)
 
+        await typed(pilot, "4")
+        await settle(pilot)
+        assert await appears(pilot, "bytes")
+        assert not shows(app, " lag ")
+
 
 async def test_tabs_of_the_overview_have_names_at_80_columns(start: Start, settle: Settle) -> None:
     app = start()

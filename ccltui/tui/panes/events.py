@@ -91,6 +91,10 @@ def _of(column: str) -> Callable[[Event], int | None]:
     return lambda event: event.of_call(column)
 
 
+_OF_MATCH: Final = frozenset({"lag", "this rank late"})
+"""Columns that compare a collective with those of other ranks."""
+
+
 class EventsPane(ListPane[Event]):
     """Events of the selected rank: its collectives, or all work of its device."""
 
@@ -171,7 +175,8 @@ class EventsPane(ListPane[Event]):
         """Return the columns; device work has no numbers of collectives."""
         shown, table = super().columns_in(scene, width), self.table(scene)
         if table is not None and table.calls is not None:
-            return shown
+            # Arrivals at collectives that are not the same ones compare nothing.
+            return [one for one in shown if not scene.disproved or one.title not in _OF_MATCH]
         return [column for column in shown if column.title not in self.of_calls]
 
     def table(self, scene: Scene) -> EventTable | None:
