@@ -131,4 +131,6 @@ def clocks(results: Results) -> str:
     bar = details_of(results, "clock_offsets").get("residual_p95_us")
     if bar is None:
         return ""
-    return f"Clocks agree within {time_text(bar / 1000)}." if bar >= 1 else "Clocks are aligned."
+    # Of the other ranks, a reason of the metric says why not.
+    which = "Clocks that can be compared" if results["clock_offsets"].reasons else "Clocks"
+    return f"{which} agree within {time_text(bar / 1000)}." if bar >= 1 else f"{which} are aligned."

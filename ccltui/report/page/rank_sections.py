@@ -127,8 +127,16 @@ def _board_columns(results: Mapping[str, Result]) -> tuple[list[Column], dict[st
         columns += [Column(heading) for heading in _PARTS.values()]
     if "straggler_lag" in sources:
         columns += [
-            Column("waits", "us", title="time in collectives before the last rank arrives"),
-            Column("others wait for it", "us", title="waits of all ranks at which it was last"),
+            Column(
+                "waits, also behind work",
+                "us",
+                title="time in collectives before the last rank arrives, whatever else runs",
+            ),
+            Column(
+                "others wait for it",
+                "us",
+                title="such waits of all ranks at collectives at which it was last",
+            ),
             Column("last", "times"),
         ]
     if "clock_offsets" in sources:
