@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from msgspec.structs import asdict, replace
 
-from ccltui.metrics.confidence import sure_text
+from ccltui.metrics.confidence import Sure, sure_text
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.numbers import counted
 from ccltui.parsers.window import format_ranks, format_steps, format_window
@@ -66,8 +66,12 @@ def as_markdown(explanation: Explanation, safe: Callable[[str], str] = escaped) 
             page in a terminal, which shows the backslashes of Markdown.
     """
     lines = [f"# {safe(explanation.path)}", "", f"**{safe(explanation.headline)}**", ""]
+    alone = len(explanation.findings) == 1
     for number, finding in enumerate(explanation.findings, 1):
-        lines.append(f"{number}. {safe(_finding_text(finding))}")
+        text = _finding_text(finding)
+        # The only finding is the headline: what follows its sentence is left to say.
+        rest = text.removeprefix(explanation.headline).strip() if alone else f"{number}. {text}"
+        lines += [safe(rest)] if rest else []
         lines += [f"   - {safe(_recording_text(row))}" for row in finding.get("recordings", ())]
     for title, texts in (
         ("The recording", [f"{safe(one.text)} (`{_source(one)}`)" for one in explanation.claims]),
@@ -88,10 +92,15 @@ def _source(claim: Claim) -> str:
     return f"{claim.metric}.{claim.key}" if claim.key else claim.metric
 
 
+_PLAIN: Final = frozenset({"compute_bound", "cpu_bound", "transfer_spread", "counts"})
+"""Findings that state what was measured and name no cause: there is nothing to be sure of."""
+
+
 def _finding_text(finding: Mapping[str, Any]) -> str:
     """Return the sentences of a finding, and how sure each part of it is."""
     text = " ".join(filter(None, (finding["text"], finding["more"])))
-    return f"{text} (Confidence: {sure_text(finding['sure'])}.)"
+    is_plain = finding["class"] in _PLAIN and finding["sure"] == Sure().to_dict()
+    return text if is_plain else f"{text} (Confidence: {sure_text(finding['sure'])}.)"
 
 
 def _recording_text(row: Mapping[str, Any]) -> str:

@@ -86,11 +86,21 @@ def test_the_first_finding_is_the_first_sentence() -> None:
 
 
 def test_the_page_states_how_sure_each_part_of_a_finding_is() -> None:
-    text = as_markdown(explain(TRACE, {"findings": found_in(finding())})).decode()
+    rows = finding(), finding("Copies run.")
+    text = as_markdown(explain(TRACE, {"findings": found_in(*rows)})).decode()
 
     assert text.startswith("# /jobs/one\n\n**Everyone waits for rank 3: 20 % of the time.**\n\n1. ")
     assert " (Confidence: cause high, rank medium, saving low.)" in text
     assert "--metric findings --metric fix_first --detail" in text
+
+
+def test_the_only_finding_is_not_said_twice_and_a_measurement_has_no_confidence() -> None:
+    plain = finding("The devices compute 85 % of the time.", sure=Sure().to_dict())
+    plain |= {"class": "compute_bound", "more": ""}
+    text = as_markdown(explain(TRACE, {"findings": found_in(plain)})).decode()
+
+    assert text.count(str(plain["text"])) == 1
+    assert "Confidence" not in text
 
 
 def test_several_recordings_are_a_table_before_the_findings_of_the_largest() -> None:
