@@ -289,6 +289,7 @@ def _saved_results(view: View, loading: LoadOptions) -> SavedResults | None:
 def print_captures(job: Job) -> None:
     """Print which of several captures was opened by default."""
     others = [one.name for one in job.discovery.captures if one.name != job.capture.name]
+    others = [f"{one} (the files of the folder itself)" if one == "." else one for one in others]
     if others:
         print_message(
             f"opened {job.capture.name}; --capture opens another of the captures: {listed(others)}"

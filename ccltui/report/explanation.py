@@ -57,7 +57,7 @@ _MOST_NAMED: Final = 4
 _ALIKE: Final = 0.03
 """Difference between ranks in their share of computing below which they count as alike."""
 _NOTHING_READ: Final = (
-    "Check the path: ccltui doctor DIR lists what each file is, and what to do about it. "
+    "Look at the files: ccltui doctor DIR lists what each is, and what to do about it. "
     "docs/collect.md shows how to record a job; ccltui demo writes one to look at."
 )
 _SELECTION: Final = ("window_empty", "no_process_groups", "missing_ranks")

@@ -102,7 +102,7 @@ def test_an_empty_folder_says_where_to_begin(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "check the path; docs/collect.md shows how to record a job" in done.stdout
     advice = run(CCLTUI, "explain", tmp_path).stdout
-    assert "- Check the path: ccltui doctor DIR lists what each file is" in advice
+    assert "- Look at the files: ccltui doctor DIR lists what each is" in advice
 
 
 def test_many_files_that_are_no_trace_are_counted(tmp_path: Path) -> None:
