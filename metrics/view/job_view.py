@@ -22,7 +22,7 @@ from ccltui.metrics.collectives.arrivals import Arrivals, arrivals
 from ccltui.metrics.collectives.clocks.clock_estimate import doubtful_groups, match_and_clock
 from ccltui.metrics.collectives.clocks.clock_model import ClockModel
 from ccltui.metrics.collectives.matching.match import Matches, MatchInput, match_calls
-from ccltui.metrics.collectives.matching.p2p import Pairs, match_p2p
+from ccltui.metrics.collectives.matching.p2p import SENDRECV, Pairs, match_p2p
 from ccltui.metrics.facts import fact
 from ccltui.metrics.model.calls import Calls, calls_of, streams_of, untimed_calls_of
 from ccltui.metrics.model.communicator_groups import (
@@ -137,8 +137,21 @@ class JobFacts:
     def _named(self) -> tuple[tuple[MatchInput, ...], tuple[CommGroup, ...]]:
         """Collectives and communicators; where a file names none, those inferred from streams.
 
-        The inference compares the streams of all ranks with one another.
+        The inference compares the streams of all ranks with one another. Then batches of sends and
+        receives are paired by their ends, on the clocks that the other calls tell.
         """
+        inputs, groups = self._with_groups()
+        if not any((item.calls.kind == SENDRECV).any() for item in inputs):
+            return inputs, groups
+        from ccltui.metrics.collectives.implied import batched_transfers  # noqa: PLC0415 - rarely needed
+
+        if not batched_transfers.has_batches(inputs):
+            return inputs, groups
+        _, clocks = match_and_clock(inputs, groups, match_p2p(inputs, groups))
+        return batched_transfers.with_batches(inputs, groups, clocks) or (inputs, groups)
+
+    def _with_groups(self) -> tuple[tuple[MatchInput, ...], tuple[CommGroup, ...]]:
+        """The same with batches as they are recorded."""
         inputs = tuple(
             MatchInput(label, facts.trace.rank, facts.trace.host, self.recorded_calls(label))
             for label, facts in self.ranks.items()

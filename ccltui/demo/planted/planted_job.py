@@ -123,6 +123,8 @@ def _records(
             line = (call.group.index, call.is_p2p)
             numbers[line] += op.kind not in _UNNUMBERED
             activity = _of_call(activity, op.call, numbers[line], hidden=tape.spec.hidden_waits)
+            if tape.spec.coalesced and call.is_p2p:
+                activity = replace(activity, kind="batch")
         activities.append(activity)
     ranges = [
         HostRange(

@@ -122,10 +122,15 @@ class ReplicatedStep:
             (source, target),
             "pp",
             spec.transfer_ns * TRANSFER,
-            stream=TRANSFER_STREAMS[operation, one.backward],
+            stream=self._stream(operation, one),
             backward=one.backward,
             group=self.pipeline,
         )
+
+    def _stream(self, operation: str, one: Pass) -> int:
+        """Stream of a transfer: batches are all made by one communicator."""
+        backward = one.backward and not self.spec.coalesced
+        return TRANSFER_STREAMS["send" if self.spec.coalesced else operation, backward]
 
     def _batch(self, one: Pass) -> bool:
         """Post the send after a pass and the receive before the next one as one call.
@@ -145,7 +150,7 @@ class ReplicatedStep:
             ranks,
             "pp",
             spec.transfer_ns * TRANSFER,
-            stream=TRANSFER_STREAMS["send", one.backward],
+            stream=self._stream("send", one),
             backward=one.backward,
             group=self.pipeline,
         )

@@ -71,6 +71,7 @@ Such communicators end together by chance.
 """
 
 _POINT_TO_POINT = np.array([name in ("Send", "Recv") for name in TYPES])
+_SENDRECV = TYPES.index("SendRecv")
 
 
 class MatchInput(Struct, frozen=True):
@@ -272,9 +273,14 @@ def _recorded_as(source: str) -> str:
     return {"kernel": "kernels", "cpu_op": "operators"}.get(source, f"operators ({source})")
 
 
+def _between_two(calls: Calls) -> Bool:
+    """Mask of the sends and receives, and of batches of both whose peer is known."""
+    return np.asarray(_POINT_TO_POINT[calls.kind] | ((calls.kind == _SENDRECV) & (calls.dst >= 0)))
+
+
 def _unnamed_libraries(calls: Sequence[Calls], known: Bool) -> I64:
     """Return the libraries of all collectives that name no group, ascending."""
-    rows = [~_POINT_TO_POINT[one.kind] & ~known[one.group] for one in calls]
+    rows = [~_between_two(one) & ~known[one.group] for one in calls]
     found = [one.library[mask] for one, mask in zip(calls, rows, strict=True)]
     return distinct_values(np.concatenate([*found, np.empty(0, np.int8)])).astype(np.int64)
 
@@ -285,7 +291,7 @@ def _rows_by_group(calls: Calls, known: Bool, libraries: I64) -> dict[int, I64]:
     Groups whose ranks no file states (``known`` is False) cannot be identified across ranks and
     become ``IMPLIED``, or a lower index by the library of the kernel.
     """
-    rows = np.flatnonzero(~_POINT_TO_POINT[calls.kind])
+    rows = np.flatnonzero(~_between_two(calls))
     unnamed = IMPLIED - np.searchsorted(libraries, calls.library[rows]).astype(np.int32)
     group = np.where(known[calls.group[rows]], calls.group[rows], unnamed)
     order = np.argsort(group, kind="stable")

@@ -22,6 +22,7 @@ _OUTLIER_NS: Final = 50_000
 _OUTLIER_RATIO: Final = 10
 
 SEND, RECV = TYPES.index("Send"), TYPES.index("Recv")
+SENDRECV = TYPES.index("SendRecv")
 
 
 class Pairs(Struct, frozen=True):
@@ -46,7 +47,8 @@ def match_p2p(inputs: Sequence[MatchInput], groups: Sequence[CommGroup] = ()) ->
     ranks. Both sides are lined up step by step; where one has fewer calls in a step, the gap is
     placed where sizes and ends agree best. Where both have equally many in every step, order
     decides, unless it puts the ends of more transfers apart than a gap leaves out. Calls whose
-    peer is unknown or has no file are not paired.
+    peer is unknown or has no file are not paired. A batch of a send and a receive, which states
+    both, is on one side of two pairs.
     """
     part = taking_part(inputs)
     index_of = {inputs[index].rank: index for index in part}
@@ -74,8 +76,9 @@ def _by_peer(
 ) -> dict[int, I64]:
     """Return the rows of one kind by input index of the other side, ascending in time."""
     calls = item.calls
-    rows = np.flatnonzero(calls.kind == kind)
-    peers = np.asarray((calls.dst if kind == SEND else calls.src)[rows], np.int64)
+    peer = calls.dst if kind == SEND else calls.src
+    rows = np.flatnonzero((calls.kind == kind) | ((calls.kind == SENDRECV) & (peer >= 0)))
+    peers = np.asarray(peer[rows], np.int64)
     group = calls.group[rows]
     in_pair = (peers < 0) & (group >= 0) & bool(groups)
     for index in distinct_values(group[in_pair]).tolist():

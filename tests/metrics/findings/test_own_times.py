@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ccltui.demo.planted import Fault, JobSpec, random_spec, write_planted
+from ccltui.demo.planted.job_spec import Level
 from ccltui.metrics.findings.waits.link_times import slow_link
 from ccltui.metrics.findings.waits.own_times import (
     busiest,
@@ -122,14 +123,17 @@ def test_a_slow_pair_is_told_by_its_transfers(tmp_path: Path) -> None:
     assert found.factor == pytest.approx(20, rel=0.3)
 
 
-def test_a_slow_group_is_told_by_long_calls_where_none_is_matched(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("level", "is_matched"), [("names", False), ("full", True)])
+def test_a_slow_group_is_told_by_long_calls_where_none_is_matched(
+    tmp_path: Path, level: Level, is_matched: bool
+) -> None:
     group = Fault("slow_group", (2, 3), 8.0)
-    spec = job(group, family="tp", dp=4, tp=2, ring=True, hidden_waits=True)
+    spec = job(group, family="tp", dp=4, tp=2, ring=True, hidden_waits=True, level=level)
 
     found = slow_link(view_of(tmp_path, spec))
 
     assert found is not None
-    assert (found.ranks, found.is_pair) == (("2", "3"), False)
+    assert (found.ranks, found.is_pair) == (("2", "3"), is_matched)
 
 
 def test_ranks_that_wait_for_a_late_one_are_no_slow_group(tmp_path: Path) -> None:

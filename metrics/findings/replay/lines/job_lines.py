@@ -23,6 +23,7 @@ from ccltui.metrics.findings.replay.lines.line_operations import (
     UnitTable,
     line_operations,
 )
+from ccltui.metrics.findings.replay.lines.linked_calls import linked_calls
 from ccltui.metrics.findings.replay.lines.pass_units import (
     BACKWARD_PASS,
     FORWARD_PASS,
@@ -191,14 +192,16 @@ class JobLines(Struct, frozen=True, dict=True):
     def unknown_transfers(self) -> float:
         """Share of the calls that are sends or receives without a known other side.
 
-        A kernel of sends and receives that three ranks or more share is an all-to-all.
+        A kernel of sends and receives that three ranks or more share is an all-to-all. Ranks of one
+        stage, or of none, pass data around.
         """
         table = self.table
         sizes = np.bincount(table.instance[table.instance >= 0], minlength=len(table.transfer_ns))
         members = np.append(sizes, 0)[table.instance]
         unknown = np.isin(table.kind, _TRANSFERS) & (table.direction == 0) & (members < 3)
-        if self.stages.ring:
-            unknown &= table.instance < 0
+        stage, pair = self.stages.stage, table.pair
+        around = (pair[:, 0] >= 0) & (stage[pair[:, 0]] == stage[pair[:, 1]])
+        unknown &= ~np.append(around, False)[table.instance]
         return float(unknown.mean()) if len(unknown) else 0.0
 
     @cached_property
@@ -338,8 +341,8 @@ def _reasons_of_ranks(out: Mapping[str, str]) -> str:
 
 @fact("lines")
 def _job_lines(view: View) -> JobLines:
-    inputs = view.match_inputs
-    out = dict(view.matches.skipped)
+    inputs, matches, _ = linked_calls(view)
+    out = dict(matches.skipped)
     for item in inputs:
         facts = view.facts.ranks[item.label]
         if facts.has_wrong_clock:
@@ -392,7 +395,7 @@ def _rounding_ns(view: View) -> int:
 
 def _rounding_of(view: View) -> int:
     known = max(MIN_TOLERANCE_NS, RESIDUALS * (view.clocks.residual_p95_ns or 0))
-    for item in view.match_inputs:
+    for item in linked_calls(view).inputs:
         facts = view.facts.ranks[item.label]
         if facts.has_kernels:
             known = max(known, int(begun_too_early(facts, item.calls).max(initial=0)))
@@ -426,7 +429,7 @@ def _lines(
     implied: Mapping[str, Implied] | None = None,
 ) -> list[StepLines]:
     found = []
-    for item in view.match_inputs:
+    for item in linked_calls(view).inputs:
         if item.label in out:
             found.append(StepLines.empty())
             continue
@@ -453,7 +456,7 @@ def _implied(view: View, ends: Mapping[str, I64]) -> dict[str, Implied]:
         view: the view.
         ends: rows of the calls that end the steps of each rank.
     """
-    inputs, pairs = view.match_inputs, view.pairs
+    inputs, _, pairs = linked_calls(view)
     first = np.cumsum([0, *(len(item.calls) for item in inputs)])
     begun, ended = np.full((2, first[-1]), OUTSIDE)
     for index, item in enumerate(inputs):
@@ -499,16 +502,14 @@ def _shared_steps(lines: Sequence[StepLines]) -> set[int]:
 def _assembled(
     view: View, lines: list[StepLines], out: dict[str, str], *, marked: bool
 ) -> JobLines:
-    inputs, clocks = view.match_inputs, view.clocks
+    (inputs, matches, pairs), clocks = linked_calls(view), view.clocks
     steps = [_call_steps(one, len(item.calls)) for one, item in zip(lines, inputs, strict=True)]
-    stages = stages_of(inputs, view.pairs, view.groups, steps)
+    stages = stages_of(inputs, pairs, view.groups, steps)
     labels = cache(lambda rank: kernel_labels(view.facts.ranks[inputs[rank].label]))
     facts = [None if item.label in out else view.facts.ranks[item.label] for item in inputs]
     # Nothing else may hold the lines: their calls are freed below.
-    stages = told_by_passes(
-        stages, view.pairs, list(zip(inputs, lines, facts, strict=True)), labels
-    )
-    table = call_table(lines, inputs, (view.matches, view.pairs), stages, view.groups)
+    stages = told_by_passes(stages, pairs, list(zip(inputs, lines, facts, strict=True)), labels)
+    table = call_table(lines, inputs, (matches, pairs), stages, view.groups)
     lines[:] = [one.without_calls() for one in lines]  # the table has them
     sizes = np.concatenate([one.stop - one.first for one in lines])
     found = positions(table, sizes, stages.stage)

@@ -245,7 +245,8 @@ def step_lines(
     waited = _waited(facts, rows, (start, reach), ends_at, (is_send, is_transfer))
     size = stop - first
     origin, ended = _extents(steps, (start, reach), (first, stop), line, (call_start, call_end))
-    behind = _behind(streams_of(facts.trace, calls)[kept], line, call_start)
+    kernel = calls.rows.numbers[kept]
+    behind = _behind(streams_of(facts.trace, calls)[kept], line, call_start, kernel)
     behind = _chained(behind, line, call_start, call_end, is_transfer)
     kept_by = call_end[behind]
     queued = np.flatnonzero((behind >= 0) & (np.abs(call_start - kept_by) <= QUEUED_NS))
@@ -496,13 +497,18 @@ def _extents(
     return origin, end
 
 
-def _behind(stream: I64, line: I64, call_start: I64) -> I64:
-    """Return the call before each one on its stream in the same step, -1 for none."""
+def _behind(stream: I64, line: I64, call_start: I64, kernel: I64) -> I64:
+    """Return the call before each one on its stream in the same step, -1 for none.
+
+    Two calls of one kernel are both behind the call before it.
+    """
     order = np.lexsort((call_start, stream, line))
     same = np.zeros(len(order), np.bool_)
     same[1:] = (stream[order[1:]] == stream[order[:-1]]) & (line[order[1:]] == line[order[:-1]])
     found = np.full(len(order), -1, np.int64)
     found[order[1:]] = np.where(same[1:] & (stream[order[1:]] >= 0), order[:-1], -1)
+    both = np.flatnonzero((found >= 0) & (kernel[found] == kernel))
+    found[both] = found[found[both]]
     return found
 
 

@@ -1,0 +1,299 @@
+"""Find the other rank of sends and receives that were posted as one batch.
+
+Frameworks post the send after a pass of a pipeline together with the receive before the next one
+(`batch_isend_irecv`). That is one kernel on each side, of which a file names neither communicator
+nor peer. It ends on both ranks at once, on a common clock, although they begin it at different
+times: as in `stream_evidence`, two calls count by how much better their ends agree than their
+durations. Partners are neighbours in the pipelines that files name, members of pairs that share a
+context, or ranks at one distance in all of the job. A rank does the same in every step, so that the
+batches at one place in a step have one partner.
+
+Where no transfer of two ranks is named, the first and the last batches of a step hold one transfer:
+stages fill the pipeline with sends before they begin to take turns (1F1B).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ccltui.metrics.arrays.reductions import rows_by_value
+from ccltui.metrics.collectives.clocks.clock_model import ClockModel
+from ccltui.metrics.collectives.implied.stream_evidence import FEWEST, FINE_NS
+from ccltui.metrics.collectives.matching.match import MatchInput, taking_part
+from ccltui.metrics.collectives.matching.p2p import RECV, SEND, SENDRECV
+from ccltui.metrics.model.communicator_groups import CommGroup
+from ccltui.parsers.array_types import F64, I64, Bool
+from ccltui.parsers.columns import MISSING
+
+LEAST_APART_NS: Final = 20_000
+"""Ends of one batch are at most this far apart, or `RESIDUALS` residuals of the clocks."""
+RESIDUALS: Final = 3
+"""One residual is exceeded by one end in twenty."""
+LEAST_PAIRED: Final = 0.8
+"""Share of the batches that has to have a partner where no file names a pipeline: exchanges of more
+than two ranks have none."""
+USUAL: Final = 0.5
+"""Share of the steps in which batches at one place end with those of their partner: by chance some
+end with those of another rank now and then."""
+CLEAR: Final = 3.0
+"""The evidence of a distance between partners is this many times that of any other. Ranks of one
+tensor-parallel group end their batches together too, but they also begin them together; the members
+of an exchange of several ranks do not, and none of its distances is clear."""
+
+
+class _Batches(Struct, frozen=True):
+    """Batches of one rank in order of their ends on the common clock.
+
+    ``place`` is equal for those at one place in their steps; outside of steps each has its own.
+    """
+
+    rows: I64
+    end_ns: I64
+    dur_ns: I64
+    place: I64
+
+
+class _Line(Struct, frozen=True):
+    """Ranks (inputs) of which neighbours send to each other, and their communicator, -1: unnamed.
+
+    ``in_turns``: they are stages, which fill the pipeline before they take turns.
+    """
+
+    ranks: Sequence[int]
+    group: int = MISSING
+    in_turns: bool = True
+
+
+class _Link(Struct, frozen=True):
+    """Two neighbours of a line (inputs), and which of their batches may be one.
+
+    ``pairs`` are [n, 2], indices of `_Batches` of both that end together; ``evidence`` [n] is that
+    of their durations, ``closeness`` [n] that of their ends. ``ahead`` is how many sends the lower
+    one makes before they take turns.
+    """
+
+    sides: tuple[int, int]
+    pairs: I64
+    evidence: F64
+    closeness: F64
+    ahead: int
+    group: int
+
+
+class _Partners(Struct, frozen=True):
+    """Links, and the batches of each on both sides, masks; ``evidence`` is that of all pairs."""
+
+    links: Sequence[_Link]
+    mine: Sequence[tuple[Bool, Bool]]
+    evidence: float = 0.0
+
+    @property
+    def count(self) -> int:
+        """Number of batches with a partner."""
+        return sum(int(one.sum()) for both in self.mine for one in both)
+
+
+def has_batches(inputs: Sequence[MatchInput]) -> bool:
+    """Return whether two ranks or more have transfers of which no file names group or peer."""
+    return sum(len(_nameless(item)) >= FEWEST for item in inputs) > 1
+
+
+def with_batches(
+    inputs: Sequence[MatchInput], groups: Sequence[CommGroup], clocks: ClockModel
+) -> tuple[tuple[MatchInput, ...], tuple[CommGroup, ...]] | None:
+    """Return the calls with group and peer of each batch, and the groups with new pairs of ranks.
+
+    A batch of a send and a receive remains one call of type SendRecv, whose source and destination
+    are the same peer. One that holds a single transfer is a send or a receive.
+
+    Args:
+        inputs: The calls of each rank.
+        groups: The communicators that the calls index.
+        clocks: Clocks of all ranks.
+
+    Returns:
+        None where the batches are not those of pairs of ranks, or clocks do not tell.
+    """
+    found = {index: _batches(inputs[index], clocks) for index in taking_part(inputs)}
+    found = {index: one for index, one in found.items() if len(one.rows) >= FEWEST}
+    if len(found) < 2 or not clocks.comparable([inputs[index].label for index in found]):
+        return None
+    limit = max(LEAST_APART_NS, RESIDUALS * (clocks.residual_p95_ns or 0))
+    index_of = {inputs[index].rank: index for index in found}
+    partners = _partners(found, _lines_of_groups(groups, index_of), limit)
+    if not partners.links:
+        partners = _by_distance(found, index_of, limit)
+    return _applied(inputs, groups, found, partners) if partners.links else None
+
+
+def _nameless(item: MatchInput) -> I64:
+    calls = item.calls
+    return np.flatnonzero((calls.kind == SENDRECV) & (calls.group < 0) & (calls.dst < 0))
+
+
+def _batches(item: MatchInput, clocks: ClockModel) -> _Batches:
+    rows = _nameless(item)  # in the order of their begins, which is that of the program
+    place = len(rows) + np.arange(len(rows))
+    for step, here in rows_by_value(item.calls.step[rows]):
+        if step != MISSING:
+            place[here] = np.arange(len(here))
+    end = clocks.corrected(item.label, item.calls.end_ns[rows])
+    order = np.argsort(end, kind="stable")
+    return _Batches(rows[order], end[order], item.calls.dur_ns[rows[order]], place[order])
+
+
+def _lines_of_groups(
+    groups: Sequence[CommGroup], index_of: Mapping[int | None, int]
+) -> list[_Line]:
+    """Return the pipelines that files name, and the pairs of ranks that share a context."""
+    return [
+        _Line([index_of[rank] for rank in group.ranks], number, in_turns=group.dim == "pp")
+        for number, group in enumerate(groups)
+        if (group.dim == "pp" and len(group.ranks) > 1)
+        or (group.dim == "cp" and len(group.ranks) == 2)
+        if set(group.ranks) <= index_of.keys()
+    ]
+
+
+def _by_distance(
+    batches: Mapping[int, _Batches], index_of: Mapping[int | None, int], limit: int
+) -> _Partners:
+    """Return the partners at the distance that pairs most batches, none where it is unclear.
+
+    It divides the number of ranks, as a pipeline goes through all of them.
+    """
+    whole = sum(len(one.rows) for one in batches.values())
+    size = max(rank for rank in index_of if rank is not None) + 1
+    tried: list[_Partners] = []
+    for apart in range(1, size // 2 + 1):
+        if size % apart == 0:
+            lines = [
+                _Line([index_of[rank] for rank in range(first, size, apart) if rank in index_of])
+                for first in range(apart)
+            ]
+            tried.append(_partners(batches, lines, limit))
+    best, *others = sorted(tried, key=lambda one: -one.evidence)
+    is_clear = best.evidence > max(CLEAR * max((one.evidence for one in others), default=0), 0)
+    return best if is_clear and best.count >= LEAST_PAIRED * whole else _Partners((), ())
+
+
+def _partners(batches: Mapping[int, _Batches], lines: Sequence[_Line], limit: int) -> _Partners:
+    """Return the links of neighbours, and the batches of each by their place in the steps.
+
+    The batches at one place are those of the link with which they end closest over all steps.
+    """
+    links = [
+        _linked(batches, sides, limit, (len(line.ranks) - 1 - place) * line.in_turns, line.group)
+        for line in lines
+        for place, sides in enumerate(pairwise(line.ranks))
+    ]
+    best = {index: np.zeros(2 * len(one.rows)) for index, one in batches.items()}
+    whose = {index: np.full(len(one), MISSING, np.int64) for index, one in best.items()}
+    for number, link in enumerate(links):
+        for index, at in zip(link.sides, link.pairs.T, strict=True):
+            place, size = batches[index].place, len(best[index])
+            sums = np.bincount(place[at], link.closeness + link.evidence, size)
+            often = np.bincount(place[at], minlength=size)
+            sums[often < USUAL * np.bincount(place, minlength=size)] = 0.0
+            whose[index][sums > best[index]] = number
+            best[index] = np.maximum(best[index], sums)
+    kept, mine = [], []
+    for number, link in enumerate(links):
+        one, other = (whose[index][batches[index].place] == number for index in link.sides)
+        if min(one.sum(), other.sum()) >= FEWEST:
+            kept.append(link)
+            mine.append((one, other))
+    return _Partners(kept, mine, sum(float(link.evidence.sum()) for link in links))
+
+
+def _linked(
+    batches: Mapping[int, _Batches], sides: tuple[int, int], limit: int, ahead: int, group: int
+) -> _Link:
+    """Return the batches of two ranks that end nearest to each other."""
+    one, other = (batches[index] for index in sides)
+    there = _nearest(one.end_ns, other.end_ns)
+    here = np.flatnonzero(_nearest(other.end_ns, one.end_ns)[there] == np.arange(len(there)))
+    pairs = np.stack([here, there[here]], axis=1)
+    apart = np.abs(one.end_ns[pairs[:, 0]] - other.end_ns[pairs[:, 1]])
+    pairs, apart = pairs[apart <= limit], apart[apart <= limit]
+    unlike = np.abs(one.dur_ns[pairs[:, 0]] - other.dur_ns[pairs[:, 1]])
+    evidence, closeness = (
+        np.log((far + FINE_NS) / (apart + FINE_NS)) for far in (unlike, np.int64(limit))
+    )
+    return _Link(sides, pairs, evidence, closeness, ahead, group)
+
+
+def _nearest(times: I64, among: I64) -> I64:
+    """Return the place of the nearest of ascending times to each time."""
+    after = np.clip(np.searchsorted(among, times), 0, len(among) - 1)
+    before = np.maximum(after - 1, 0)
+    nearer = np.abs(times - among[before]) <= np.abs(among[after] - times)
+    return np.asarray(np.where(nearer, before, after))
+
+
+_CHANGED: Final = ("kind", "group", "src", "dst")
+
+
+def _applied(
+    inputs: Sequence[MatchInput],
+    groups: Sequence[CommGroup],
+    batches: Mapping[int, _Batches],
+    found: _Partners,
+) -> tuple[tuple[MatchInput, ...], tuple[CommGroup, ...]]:
+    """Return the inputs with kinds, groups and peers of the batches of links."""
+    every = list(groups)
+    columns = {
+        index: {name: getattr(inputs[index].calls, name).copy() for name in _CHANGED}
+        for link in found.links
+        for index in link.sides
+    }
+    for link, mine in zip(found.links, found.mine, strict=True):
+        number = link.group
+        if number < 0:
+            number = len(every)
+            every.append(_pair_group(tuple(inputs[index].rank or 0 for index in link.sides)))
+        for side, (index, peer) in enumerate((link.sides, link.sides[::-1])):
+            rows = np.sort(batches[index].rows[mine[side]])
+            first, last = _single(inputs[index], inputs[peer].rank, groups, rows, link.ahead)
+            sends, receives = (first, last) if side == 0 else (last, first)
+            kind = np.where(sends, SEND, np.where(receives, RECV, SENDRECV))
+            own, other = inputs[index].rank or 0, inputs[peer].rank or 0
+            values = kind, number, np.where(sends, own, other), np.where(receives, own, other)
+            for name, value in zip(_CHANGED, values, strict=True):
+                columns[index][name][rows] = value
+    changed = tuple(
+        replace(item, calls=replace(item.calls, **columns[index])) if index in columns else item
+        for index, item in enumerate(inputs)
+    )
+    return changed, tuple(every)
+
+
+def _pair_group(ranks: tuple[int, ...]) -> CommGroup:
+    label = f"pp {','.join(map(str, ranks))}"
+    return CommGroup(ranks, "", "batches", dim="pp", label=label, size=len(ranks), implied=True)
+
+
+def _single(
+    item: MatchInput, peer: int | None, groups: Sequence[CommGroup], rows: I64, ahead: int
+) -> tuple[Bool, Bool]:
+    """Mask the batches of a rank with a peer that hold one transfer: the first and last of a step.
+
+    None does where files name transfers of these ranks, or steps are not told. Before stages take
+    turns, the lower one sends as many micro-batches ahead as stages follow it.
+    """
+    calls = item.calls
+    first, last = np.zeros((2, len(rows)), np.bool_)
+    pairs = [len(one.ranks) == 2 and peer in one.ranks for one in groups]
+    with_peer = (calls.src == peer) | (calls.dst == peer) | np.array([*pairs, False])[calls.group]
+    named = np.isin(calls.kind, (SEND, RECV)) & with_peer
+    if not ahead or named.any() or (calls.step[rows] == MISSING).any():
+        return first, last
+    for _, here in rows_by_value(calls.step[rows]):
+        first[here[:ahead]], last[here[max(len(here) - ahead, ahead) :]] = True, True
+    return first, last
