@@ -46,6 +46,9 @@ from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.array_types import I8, I64, Bool
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ccltui.metrics.collectives.implied.implied_groups import Implied
     from ccltui.parsers.job import Job
 
 
@@ -148,7 +151,8 @@ class JobFacts:
         if not batched_transfers.has_batches(inputs):
             return inputs, groups
         _, clocks = match_and_clock(inputs, groups, match_p2p(inputs, groups))
-        return batched_transfers.with_batches(inputs, groups, clocks) or (inputs, groups)
+        clock = batched_transfers.CommonClock.of_model(clocks, inputs)
+        return batched_transfers.with_batches(inputs, groups, clock) or (inputs, groups)
 
     def _with_groups(self) -> tuple[tuple[MatchInput, ...], tuple[CommGroup, ...]]:
         """The same with batches as they are recorded."""
@@ -182,7 +186,24 @@ class JobFacts:
         from ccltui.metrics.collectives.implied.transfer_sides import with_sides  # noqa: PLC0415 - rarely needed
 
         told = with_sides(named, groups, streams, self.ranks.__getitem__)
-        return tuple(told), with_dimensions(groups, self.degrees, self.world_size)
+        changed, every = self._batched(named, told, groups, implied) or (tuple(told), groups)
+        return tuple(changed), with_dimensions(every, self.degrees, self.world_size)
+
+    def _batched(
+        self,
+        named: Sequence[MatchInput],
+        told: Sequence[MatchInput],
+        groups: Sequence[CommGroup],
+        implied: Implied,
+    ) -> tuple[Sequence[MatchInput], Sequence[CommGroup]] | None:
+        """Return the calls of a job without metadata whose transfers are batches, else None."""
+        if not any((item.calls.kind == SENDRECV).any() for item in told):
+            return None
+        from ccltui.metrics.collectives.implied import batched_transfers  # noqa: PLC0415 - rarely needed
+
+        clock = batched_transfers.CommonClock.of_streams(implied.clocks)
+        facts_of = self.ranks.__getitem__
+        return batched_transfers.batches_of_streams(named, told, groups, clock, facts_of)
 
     def _with_foreign_groups(
         self, inputs: tuple[MatchInput, ...]

@@ -154,6 +154,8 @@ def _varied(rng: random.Random, draft: JobSpec) -> JobSpec:
         graphs=rng.random() < RARELY,
         hidden_waits=rng.random() < RARELY,
         times=rng.choice(times),
+        # A draw of its own, so that jobs of a seed are else the same as without it.
+        coalesced=batched and random.Random(f"{draft.seed}/coalesced").random() < OFTEN,
     )
 
 

@@ -14,7 +14,7 @@ stages fill the pipeline with sends before they begin to take turns (1F1B).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -24,10 +24,14 @@ from msgspec.structs import replace
 
 from ccltui.metrics.arrays.reductions import rows_by_value
 from ccltui.metrics.collectives.clocks.clock_model import ClockModel
+from ccltui.metrics.collectives.implied.stream_clocks import RankClock
 from ccltui.metrics.collectives.implied.stream_evidence import FEWEST, FINE_NS
 from ccltui.metrics.collectives.matching.match import MatchInput, taking_part
 from ccltui.metrics.collectives.matching.p2p import RECV, SEND, SENDRECV
+from ccltui.metrics.model.calls import Calls
+from ccltui.metrics.model.classify import COMP
 from ccltui.metrics.model.communicator_groups import CommGroup
+from ccltui.metrics.model.rank_facts import RankFacts
 from ccltui.parsers.array_types import F64, I64, Bool
 from ccltui.parsers.columns import MISSING
 
@@ -38,6 +42,11 @@ RESIDUALS: Final = 3
 LEAST_PAIRED: Final = 0.8
 """Share of the batches that has to have a partner where no file names a pipeline: exchanges of more
 than two ranks have none."""
+MOST_TOLD: Final = 0.5
+"""Share of the transfers that are still no send and no receive, from which they are batches."""
+LEAST_BEHIND: Final = 0.75
+"""Share of the transfers behind which work begins before the next one, if they are batches: of
+sends and receives by themselves about half are."""
 USUAL: Final = 0.5
 """Share of the steps in which batches at one place end with those of their partner: by chance some
 end with those of another rank now and then."""
@@ -45,6 +54,37 @@ CLEAR: Final = 3.0
 """The evidence of a distance between partners is this many times that of any other. Ranks of one
 tensor-parallel group end their batches together too, but they also begin them together; the members
 of an exchange of several ranks do not, and none of its distances is clear."""
+
+
+class CommonClock(Struct, frozen=True):
+    """One clock of several ranks: ``times_of`` converts times (ns) of an input to it.
+
+    ``inputs`` are the ranks, as indices, ``error_ns`` is how far apart ends of one call may be.
+    """
+
+    inputs: frozenset[int]
+    times_of: Callable[[int, I64], I64]
+    error_ns: int = LEAST_APART_NS
+
+    @classmethod
+    def of_model(cls, clocks: ClockModel, inputs: Sequence[MatchInput]) -> CommonClock:
+        """Return the clock of all ranks that are comparable with the first one that has a clock."""
+        labels = [item.label for item in inputs]
+        known = [i for i, one in enumerate(labels) if clocks.clocks[one].known]
+        here = [i for i in known if clocks.comparable([labels[known[0]], labels[i]])]
+        return cls(
+            frozenset(here),
+            lambda index, times: clocks.corrected(labels[index], times),
+            max(LEAST_APART_NS, RESIDUALS * (clocks.residual_p95_ns or 0)),
+        )
+
+    @classmethod
+    def of_streams(cls, clocks: Mapping[int, RankClock]) -> CommonClock:
+        """Return the clock of most ranks among those that their streams tell."""
+        bases = [one.of for one in clocks.values()]
+        most = max(bases, key=bases.count, default=MISSING)
+        here = frozenset(index for index, one in clocks.items() if one.of == most)
+        return cls(here, lambda index, times: times - clocks[index].ahead.of(times))
 
 
 class _Batches(Struct, frozen=True):
@@ -105,7 +145,7 @@ def has_batches(inputs: Sequence[MatchInput]) -> bool:
 
 
 def with_batches(
-    inputs: Sequence[MatchInput], groups: Sequence[CommGroup], clocks: ClockModel
+    inputs: Sequence[MatchInput], groups: Sequence[CommGroup], clock: CommonClock
 ) -> tuple[tuple[MatchInput, ...], tuple[CommGroup, ...]] | None:
     """Return the calls with group and peer of each batch, and the groups with new pairs of ranks.
 
@@ -115,16 +155,16 @@ def with_batches(
     Args:
         inputs: The calls of each rank.
         groups: The communicators that the calls index.
-        clocks: Clocks of all ranks.
+        clock: A common clock.
 
     Returns:
-        None where the batches are not those of pairs of ranks, or clocks do not tell.
+        None where the batches are not those of pairs of ranks, or not all on the common clock.
     """
-    found = {index: _batches(inputs[index], clocks) for index in taking_part(inputs)}
-    found = {index: one for index, one in found.items() if len(one.rows) >= FEWEST}
-    if len(found) < 2 or not clocks.comparable([inputs[index].label for index in found]):
+    here = [i for i in taking_part(inputs) if len(_nameless(inputs[i])) >= FEWEST]
+    if len(here) < 2 or not clock.inputs >= set(here):
         return None
-    limit = max(LEAST_APART_NS, RESIDUALS * (clocks.residual_p95_ns or 0))
+    found = {index: _batches(inputs[index], index, clock) for index in here}
+    limit = clock.error_ns
     index_of = {inputs[index].rank: index for index in found}
     partners = _partners(found, _lines_of_groups(groups, index_of), limit)
     if not partners.links:
@@ -132,20 +172,90 @@ def with_batches(
     return _applied(inputs, groups, found, partners) if partners.links else None
 
 
+def batches_of_streams(
+    inputs: Sequence[MatchInput],
+    told: Sequence[MatchInput],
+    groups: Sequence[CommGroup],
+    clock: CommonClock,
+    facts_of: Callable[[str], RankFacts],
+) -> tuple[tuple[MatchInput, ...], tuple[CommGroup, ...]] | None:
+    """Do what `with_batches` does for a job without any metadata; None where it has no batches.
+
+    Streams were taken for communicators there, those of transfers too. Where the waits of one side
+    tell most sends from receives, they are no batches; nor are they where no pass lies between.
+
+    Args:
+        inputs: The calls of each rank, with inferred groups.
+        told: The same with sends and receives told apart.
+        groups: All communicators that the calls index.
+        clock: A common clock.
+        facts_of: Returns what depends on one trace, by label.
+    """
+    count, untold = (
+        sum(int((item.calls.kind == SENDRECV).sum()) for item in some) for some in (inputs, told)
+    )
+    if not count or untold < MOST_TOLD * count:
+        return None
+    several = np.array([len(group.ranks) > 2 for group in groups] + [False])
+    for kept in (np.zeros_like(several), several):  # an exchange of experts has a group of its own
+        alone = [_without_groups(item, kept) for item in inputs]
+        found = with_batches(alone, groups, clock) if _take_turns(alone, facts_of) else None
+        if found is not None:
+            return found
+    return None
+
+
+def _without_groups(item: MatchInput, kept: Bool) -> MatchInput:
+    """Return the calls without the groups of transfers, but for those in a mask of the groups."""
+    calls = item.calls
+    group = np.where((calls.kind == SENDRECV) & ~kept[calls.group], MISSING, calls.group)
+    return replace(item, calls=replace(calls, group=group.astype(np.int32)))
+
+
+def _take_turns(inputs: Sequence[MatchInput], facts_of: Callable[[str], RankFacts]) -> bool:
+    """Return whether a pass lies between two transfers.
+
+    A send that is no batch begins with the receive before the next pass.
+    """
+    count = behind = 0
+    for item in inputs:
+        facts = facts_of(item.label)
+        work = facts.trace.group("gpu").start_ns.take(np.flatnonzero(facts.classes == COMP))
+        begun = np.searchsorted(np.sort(work), item.calls.start_ns[_nameless(item)])
+        behind += int((np.diff(begun) > 0).sum())
+        count += max(len(begun) - 1, 0)
+    return behind >= LEAST_BEHIND * max(count, FEWEST)
+
+
 def _nameless(item: MatchInput) -> I64:
     calls = item.calls
     return np.flatnonzero((calls.kind == SENDRECV) & (calls.group < 0) & (calls.dst < 0))
 
 
-def _batches(item: MatchInput, clocks: ClockModel) -> _Batches:
+def _batches(item: MatchInput, index: int, clock: CommonClock) -> _Batches:
     rows = _nameless(item)  # in the order of their begins, which is that of the program
     place = len(rows) + np.arange(len(rows))
-    for step, here in rows_by_value(item.calls.step[rows]):
+    for step, here in rows_by_value(_steps(item.calls)[rows]):
         if step != MISSING:
             place[here] = np.arange(len(here))
-    end = clocks.corrected(item.label, item.calls.end_ns[rows])
+    end = clock.times_of(index, item.calls.end_ns[rows])
     order = np.argsort(end, kind="stable")
     return _Batches(rows[order], end[order], item.calls.dur_ns[rows[order]], place[order])
+
+
+def _steps(calls: Calls) -> I64:
+    """Step of each call: as marked, else how often the rarest other call recurred before it.
+
+    -1 for all where nothing recurs.
+    """
+    if not (calls.step == MISSING).all():
+        return calls.step
+    counts = np.bincount(calls.kind[calls.kind != SENDRECV], minlength=1)
+    counts[counts < FEWEST] = len(calls) + 1
+    if counts.min() > len(calls):
+        return calls.step
+    marks = calls.end_ns[calls.kind == int(counts.argmin())]
+    return np.searchsorted(np.sort(marks), calls.start_ns).astype(np.int64)
 
 
 def _lines_of_groups(
@@ -287,13 +397,13 @@ def _single(
     None does where files name transfers of these ranks, or steps are not told. Before stages take
     turns, the lower one sends as many micro-batches ahead as stages follow it.
     """
-    calls = item.calls
+    calls, steps = item.calls, _steps(item.calls)[rows]
     first, last = np.zeros((2, len(rows)), np.bool_)
     pairs = [len(one.ranks) == 2 and peer in one.ranks for one in groups]
     with_peer = (calls.src == peer) | (calls.dst == peer) | np.array([*pairs, False])[calls.group]
     named = np.isin(calls.kind, (SEND, RECV)) & with_peer
-    if not ahead or named.any() or (calls.step[rows] == MISSING).any():
+    if not ahead or named.any() or (steps == MISSING).any():
         return first, last
-    for _, here in rows_by_value(calls.step[rows]):
+    for _, here in rows_by_value(steps):
         first[here[:ahead]], last[here[max(len(here) - ahead, ahead) :]] = True, True
     return first, last

@@ -231,10 +231,14 @@ class ImpliedGroup(Struct, frozen=True):
 
 
 class Implied(Struct, frozen=True):
-    """Inferred groups, and by label the group index of every call, int32, -1 for none."""
+    """Inferred groups, and by label the group index of every call, int32, -1 for none.
+
+    ``clocks`` are those of the ranks by the index of their input, against one of each set of hosts.
+    """
 
     groups: tuple[ImpliedGroup, ...]
     index: Mapping[str, I32]
+    clocks: Mapping[int, RankClock]
 
     def applied(
         self, inputs: Sequence[MatchInput], groups: Sequence[CommGroup]
@@ -284,7 +288,7 @@ def implied_groups(
         used = {queue.stream for queue in part}
         ranks = sorted(rank for q in part if (rank := inputs[q.owner].rank) is not None)
         groups.append(ImpliedGroup(tuple(ranks), used.pop() if len(used) == 1 else MISSING, whole))
-    return Implied(tuple(groups), index) if groups else None
+    return Implied(tuple(groups), index, clocks) if groups else None
 
 
 def _found(

@@ -10,7 +10,11 @@ from calls_by_hand import Call, member
 
 from ccltui.demo.planted import Fault, JobSpec, build_job, write_planted
 from ccltui.metrics.collectives.clocks.clock_model import Clock, ClockModel
-from ccltui.metrics.collectives.implied.batched_transfers import has_batches, with_batches
+from ccltui.metrics.collectives.implied.batched_transfers import (
+    CommonClock,
+    has_batches,
+    with_batches,
+)
 from ccltui.metrics.collectives.matching.match import MatchInput
 from ccltui.metrics.collectives.matching.p2p import RECV, SEND, SENDRECV
 from ccltui.metrics.model.communicator_groups import CommGroup
@@ -32,10 +36,11 @@ SHAPE = {
 }
 
 
-def same_clock(inputs: list[MatchInput]) -> ClockModel:
+def same_clock(inputs: list[MatchInput]) -> CommonClock:
     known = Clock(residual_p50_ns=500, residual_p95_ns=2_000, n=50, component=0, known=True)
     clocks = {item.label: known for item in inputs}
-    return ClockModel(clocks, "dependent collectives", 2_000, 2_000)
+    model = ClockModel(clocks, "dependent collectives", 2_000, 2_000)
+    return CommonClock.of_model(model, inputs)
 
 
 def exchanging(
@@ -127,7 +132,7 @@ def test_clocks_that_are_not_known_pair_nothing() -> None:
     inputs = exchanging((0, 1))
     clocks = ClockModel({item.label: Clock() for item in inputs}, "none")
 
-    assert with_batches(inputs, [PIPELINE], clocks) is None
+    assert with_batches(inputs, [PIPELINE], CommonClock.of_model(clocks, inputs)) is None
 
 
 @pytest.mark.parametrize(
