@@ -152,7 +152,9 @@ class JobFacts:
             return inputs, groups
         _, clocks = match_and_clock(inputs, groups, match_p2p(inputs, groups))
         clock = batched_transfers.CommonClock.of_model(clocks, inputs)
-        return batched_transfers.with_batches(inputs, groups, clock) or (inputs, groups)
+        facts_of = self.ranks.__getitem__
+        found = batched_transfers.with_batches(inputs, groups, clock, facts_of)
+        return found or (inputs, groups)
 
     def _with_groups(self) -> tuple[tuple[MatchInput, ...], tuple[CommGroup, ...]]:
         """The same with batches as they are recorded."""

@@ -22,7 +22,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ccltui.metrics.arrays.reductions import rows_by_value
+from ccltui.metrics.arrays.reductions import rows_by_value, unique_inverse
 from ccltui.metrics.collectives.clocks.clock_model import ClockModel
 from ccltui.metrics.collectives.implied.stream_clocks import RankClock
 from ccltui.metrics.collectives.implied.stream_evidence import FEWEST, FINE_NS
@@ -47,6 +47,8 @@ MOST_TOLD: Final = 0.5
 LEAST_BEHIND: Final = 0.75
 """Share of the transfers behind which work begins before the next one, if they are batches: of
 sends and receives by themselves about half are."""
+MOST_ALIKE: Final = 0.5
+"""Share of the batches behind which partners that are stages may run the same kernels."""
 USUAL: Final = 0.5
 """Share of the steps in which batches at one place end with those of their partner: by chance some
 end with those of another rank now and then."""
@@ -145,7 +147,10 @@ def has_batches(inputs: Sequence[MatchInput]) -> bool:
 
 
 def with_batches(
-    inputs: Sequence[MatchInput], groups: Sequence[CommGroup], clock: CommonClock
+    inputs: Sequence[MatchInput],
+    groups: Sequence[CommGroup],
+    clock: CommonClock,
+    facts_of: Callable[[str], RankFacts],
 ) -> tuple[tuple[MatchInput, ...], tuple[CommGroup, ...]] | None:
     """Return the calls with group and peer of each batch, and the groups with new pairs of ranks.
 
@@ -156,6 +161,7 @@ def with_batches(
         inputs: The calls of each rank.
         groups: The communicators that the calls index.
         clock: A common clock.
+        facts_of: Returns what depends on one trace, by label.
 
     Returns:
         None where the batches are not those of pairs of ranks, or not all on the common clock.
@@ -169,6 +175,8 @@ def with_batches(
     partners = _partners(found, _lines_of_groups(groups, index_of), limit)
     if not partners.links:
         partners = _by_distance(found, index_of, limit)
+        if partners.links and _do_the_same(inputs, found, partners, facts_of):
+            return None
     return _applied(inputs, groups, found, partners) if partners.links else None
 
 
@@ -199,10 +207,57 @@ def batches_of_streams(
     several = np.array([len(group.ranks) > 2 for group in groups] + [False])
     for kept in (np.zeros_like(several), several):  # an exchange of experts has a group of its own
         alone = [_without_groups(item, kept) for item in inputs]
-        found = with_batches(alone, groups, clock) if _take_turns(alone, facts_of) else None
+        found = (
+            with_batches(alone, groups, clock, facts_of) if _take_turns(alone, facts_of) else None
+        )
         if found is not None:
             return found
     return None
+
+
+def _do_the_same(
+    inputs: Sequence[MatchInput],
+    batches: Mapping[int, _Batches],
+    found: _Partners,
+    facts_of: Callable[[str], RankFacts],
+) -> bool:
+    """Return whether partners run the same kernels behind most of their batches.
+
+    So do ranks of one program that exchange data. Of two stages one begins with a forward pass and
+    the other with a backward pass.
+    """
+    numbers: dict[str, int] = {}
+    following = {
+        index: _kernels_behind(facts_of(inputs[index].label), inputs[index].calls, one, numbers)
+        for index, one in batches.items()
+    }
+    same = count = 0
+    for link in found.links:
+        one, other = (following[index] for index in link.sides)
+        for here, there in link.pairs.tolist():
+            count += bool(one[here] or other[there])
+            same += bool(one[here]) and one[here] == other[there]
+    return same > MOST_ALIKE * count
+
+
+def _kernels_behind(
+    facts: RankFacts, calls: Calls, batches: _Batches, numbers: dict[str, int]
+) -> list[bytes]:
+    """Return which kernels begin behind each batch before the next one, as numbers of their names.
+
+    ``numbers`` has the number of each name on all ranks, and gets those of further ones.
+    """
+    gpu = facts.trace.group("gpu")
+    rows = np.flatnonzero(facts.classes == COMP)
+    rows = rows[np.argsort(gpu.start_ns.take(rows), kind="stable")]
+    names, place = unique_inverse(gpu.name.take(rows))
+    known = [numbers.setdefault(facts.trace.text(one), len(numbers)) for one in names.tolist()]
+    name = np.array([*known, MISSING], np.int32)[place]
+    begun = np.searchsorted(gpu.start_ns.take(rows), calls.start_ns[batches.rows])
+    order = np.argsort(begun, kind="stable")
+    stop = np.empty(len(begun), np.int64)
+    stop[order] = np.append(begun[order[1:]], len(rows))
+    return [name[a:b].tobytes() for a, b in zip(begun.tolist(), stop.tolist(), strict=True)]
 
 
 def _without_groups(item: MatchInput, kept: Bool) -> MatchInput:
