@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from ccltui.metrics.collectives.implied.batched_transfers import (
 from ccltui.metrics.collectives.matching.match import MatchInput
 from ccltui.metrics.collectives.matching.p2p import RECV, SEND, SENDRECV
 from ccltui.metrics.model.communicator_groups import CommGroup
+from ccltui.metrics.model.rank_facts import RankFacts
 from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.job import open_job
@@ -34,6 +37,15 @@ SHAPE = {
     "prefetch": False,
     "coalesced": True,
 }
+
+
+NO_EVENTS = SimpleNamespace(start_ns=np.empty(0, np.int64), name=np.empty(0, np.int32))
+
+
+def nothing_runs(_: str) -> RankFacts:
+    """Return a rank of which no kernel but its batches is recorded."""
+    trace = SimpleNamespace(group=lambda _: NO_EVENTS)
+    return cast("RankFacts", SimpleNamespace(classes=np.empty(0, np.int8), trace=trace))
 
 
 def same_clock(inputs: list[MatchInput]) -> CommonClock:
@@ -67,7 +79,7 @@ def exchanging(
 def test_batches_are_paired_in_the_pipeline_that_files_name() -> None:
     inputs = exchanging((0, 1), each=5)
 
-    found = with_batches(inputs, [PIPELINE], same_clock(inputs))
+    found = with_batches(inputs, [PIPELINE], same_clock(inputs), nothing_runs)
 
     assert found is not None
     (lower, upper), groups = found
@@ -83,7 +95,7 @@ def test_batches_are_paired_in_the_pipeline_that_files_name() -> None:
 def test_ranks_at_one_distance_are_partners_where_no_file_names_a_pipeline() -> None:
     inputs = exchanging((0, 2), (1, 3))
 
-    found = with_batches(inputs, [], same_clock(inputs))
+    found = with_batches(inputs, [], same_clock(inputs), nothing_runs)
 
     assert found is not None
     changed, groups = found
@@ -125,14 +137,15 @@ def test_ranks_at_one_distance_are_partners_where_no_file_names_a_pipeline() -> 
 )
 def test_batches_of_no_pairs_stay_as_they_are(inputs: list[MatchInput]) -> None:
     assert has_batches(inputs)
-    assert with_batches(inputs, [], same_clock(inputs)) is None
+    assert with_batches(inputs, [], same_clock(inputs), nothing_runs) is None
 
 
 def test_clocks_that_are_not_known_pair_nothing() -> None:
     inputs = exchanging((0, 1))
-    clocks = ClockModel({item.label: Clock() for item in inputs}, "none")
+    model = ClockModel({item.label: Clock() for item in inputs}, "none")
+    clock = CommonClock.of_model(model, inputs)
 
-    assert with_batches(inputs, [PIPELINE], CommonClock.of_model(clocks, inputs)) is None
+    assert with_batches(inputs, [PIPELINE], clock, nothing_runs) is None
 
 
 @pytest.mark.parametrize(
@@ -142,6 +155,17 @@ def test_clocks_that_are_not_known_pair_nothing() -> None:
             JobSpec(**SHAPE, dp=2, pp=4, faults=(Fault("heavy_stage", (4, 5), 1.7, stage=2),)),  # type: ignore[arg-type]
             "heavy_stage",
             ["4", "5"],
+        ),
+        (
+            JobSpec(  # no file names any group
+                **SHAPE,  # type: ignore[arg-type]
+                dp=2,
+                pp=4,
+                level="names",
+                faults=(Fault("slow_worker", (3,), 1.6),),
+            ),
+            "slow_worker",
+            ["3"],
         ),
         (
             JobSpec(**SHAPE, dp=4, pp=2, faults=(Fault("slow_worker", (5,), 1.6),)),  # type: ignore[arg-type]

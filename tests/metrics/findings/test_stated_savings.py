@@ -123,19 +123,18 @@ def test_ranks_in_turn_are_slow_in_most_steps(tmp_path: Path) -> None:
     assert (found.takes_turns, found.sure) == (True, "medium")
 
 
-# Transfers of two ranks are slow, and stages before and behind them wait for each.
+# Batched transfers of two ranks are slow, and stages before and behind them wait for each.
 SLOW_PAIR = 996005
 
 
-def test_exposed_transfers_of_a_slow_pair_are_no_bound_of_what_is_saved(tmp_path: Path) -> None:
+def test_a_slow_pair_costs_what_its_batches_and_those_that_wait_for_them_do(tmp_path: Path) -> None:
     truth, view = opened(tmp_path, random_spec(SLOW_PAIR, varied=True))
 
     found = first_fault(view)
 
     assert found["class"] == "slow_link"
-    assert found["cost_ms"] < truth.faults[0].cost_ms
-    assert (found["saves_ms"], found["saves_bounds_ms"]) == (None, None)
-    assert found["saves_why"]
+    assert found["saves_ms"] == pytest.approx(truth.faults[0].cost_ms, rel=0.01)
+    assert found["saves_bounds_ms"] is None
 
 
 # A replay saves more than twice the waiting that is matched to the late one of two ranks.
