@@ -22,7 +22,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ccltui.metrics.arrays.reductions import rows_by_value, unique_inverse
+from ccltui.metrics.arrays.reductions import joint_inverse, rows_by_value, unique_inverse
 from ccltui.metrics.collectives.clocks.clock_model import ClockModel
 from ccltui.metrics.collectives.implied.stream_clocks import RankClock
 from ccltui.metrics.collectives.implied.stream_evidence import FEWEST, FINE_NS
@@ -305,11 +305,15 @@ def _steps(calls: Calls) -> I64:
     """
     if not (calls.step == MISSING).all():
         return calls.step
-    counts = np.bincount(calls.kind[calls.kind != SENDRECV], minlength=1)
-    counts[counts < FEWEST] = len(calls) + 1
-    if counts.min() > len(calls):
+    others = np.flatnonzero(calls.kind != SENDRECV)
+    count, number = joint_inverse(
+        *(column[others].astype(np.int64) for column in (calls.kind, calls.group))
+    )
+    times = np.bincount(number, minlength=count)
+    often = np.flatnonzero(times >= FEWEST)
+    if not len(often):
         return calls.step
-    marks = calls.end_ns[calls.kind == int(counts.argmin())]
+    marks = calls.end_ns[others[number == often[times[often].argmin()]]]
     return np.searchsorted(np.sort(marks), calls.start_ns).astype(np.int64)
 
 

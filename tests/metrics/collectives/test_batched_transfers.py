@@ -157,11 +157,11 @@ def test_clocks_that_are_not_known_pair_nothing() -> None:
             ["4", "5"],
         ),
         (
-            JobSpec(  # no file names any group
+            JobSpec(  # nothing but kernels: no group, no step, no launch
                 **SHAPE,  # type: ignore[arg-type]
                 dp=2,
                 pp=4,
-                level="names",
+                level="kernels",
                 faults=(Fault("slow_worker", (3,), 1.6),),
             ),
             "slow_worker",

@@ -550,6 +550,11 @@ def _template(
     never = found.resumed[mine] < 0
     at_wait = np.where(never, size, np.clip(found.resumed[mine], 0, size))
     at_post = np.minimum(np.clip(found.posted[mine], 0, size), at_wait)
+    before = np.maximum(table.behind[mine] - begin, -1)
+    while (too_early := (before >= 0) & (at_wait < at_post[before])).any():
+        # Nothing can wait for a call before the one that keeps it is posted.
+        at_wait[too_early] = at_post[before[too_early]]
+        at_post = np.minimum(np.clip(found.posted[mine], 0, size), at_wait)
     last = np.where(never, 2, found.hidden[mine]).astype(np.int64)
     is_recv = table.kind[mine] == RECV
     times = _Times.of(table, every, rounding_ns)
