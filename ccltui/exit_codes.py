@@ -29,6 +29,8 @@ REFUSED: Final = 3
 The metric is unavailable, or partial without a number. A metric whose status is ok counts as
 answered even if its value is null.
 
+``explain``: nothing is left of what its options select.
+
 ``--metric all`` is refused only when every metric is unavailable.
 """
 
@@ -57,7 +59,8 @@ MEANINGS: Final = (
     (USAGE, "the command line is wrong; nothing was computed"),
     (
         REFUSED,
-        "a metric named on the command line, or a gated value, has no value; the rest is printed",
+        "a metric named on the command line, or a gated value, has no value; the rest is printed, "
+        "or nothing is left of what the options of explain select",
     ),
     (GATE, "a --fail-if condition holds, or card lint found an error"),
     (ALERT, "an --alert condition became true while --follow ran"),

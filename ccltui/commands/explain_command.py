@@ -74,7 +74,7 @@ def run(arguments: Sequence[str]) -> int:
     if measured.problem is not None and not found.findings:
         measured.print_messages(warnings=False)
         return exit_codes.INPUT
-    if not found.findings and same:
+    if not found.findings and same and explanation.is_left_empty(results):
         return exit_codes.REFUSED
     return exit_codes.OK if measured.trace.complete else exit_codes.INTERRUPTED
 

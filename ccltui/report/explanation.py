@@ -186,7 +186,7 @@ def explain(trace: TraceSummary, results: Results, options: Sequence[str] = ()) 
         confidence=verdict.get("confidence"),
         culprit=_stated(verdict.get("culprit")),
         cost={key: verdict[key] for key in _COSTS if verdict.get(key) is not None},
-        actions=_actions(results, is_selected=bool(options)),
+        actions=_actions(results, is_selected=bool(options) and is_left_empty(results)),
         recording=found.get("recording"),
         ranks=trace.ranks,
         world_size=trace.world_size,
@@ -215,14 +215,21 @@ def headline(results: Results) -> str:
     if result is None or not result.reasons:
         return "No findings were computed."
     why = result.reasons[0].message.removeprefix("could not be read: ").rstrip(".")
-    is_selected = result.reasons[0].code in _SELECTION
-    return f"{'Nothing is left' if is_selected else 'Nothing could be read'}: {why}."
+    return f"{'Nothing is left' if is_left_empty(results) else 'Nothing could be read'}: {why}."
+
+
+def is_left_empty(results: Results) -> bool:
+    """Return whether nothing is left of what was read, as no step, rank or group is selected."""
+    result = results.get("findings")
+    if result is None or result.status != "unavailable" or not result.reasons:
+        return False
+    return result.reasons[0].code in _SELECTION
 
 
 def _actions(results: Results, *, is_selected: bool) -> tuple[str, ...]:
     """Return what to do about the first findings, each once; without any, what to try.
 
-    ``is_selected`` is whether options select a part of the job.
+    ``is_selected`` is whether options selected a part of the job in which nothing is.
     """
     rows = details_of(results, "findings").get("findings") or ()
     actions = [row["do"] for row in rows if row.get("do")]
@@ -397,7 +404,7 @@ def _trust(trace: TraceSummary, results: Results) -> list[Claim]:
     claims = []
     if measured is not None:
         if measured != trace.ranks:
-            text = f"{text} {measured} of them are measured."
+            text += f" {measured} of them are measured."
         claims.append(Claim("trust", text, "coll_call_num", "num_traces", measured))
     if text := overview_text.matched(results):
         match = details_of(results, "straggler_lag")["match"]

@@ -41,6 +41,7 @@ _FIELDS: Final[Mapping[str, str]] = {
         ("count", "number", "total", "n", "num_ranks", "num_steps", "found", "known", "rows"),
         _NUMBER,
     ),
+    "num_traces": _NUMBER,
     **dict.fromkeys(("share", "shares"), "8.4 %"),
     **dict.fromkeys(("path", "source", "folder", "directory", "file"), "run/trace_3.json"),
     **dict.fromkeys(("kernel", "operator", "operation"), "ampere_gemm"),
@@ -235,6 +236,9 @@ class _Module:
             return _CALLS[name]
         if name in ("replace", "strip", "rstrip", "lower") and isinstance(node.func, ast.Attribute):
             return self.example(node.func.value, None, depth)
+        key = node.args[0] if name == "get" and node.args else None
+        if isinstance(key, ast.Constant) and key.value in _FIELDS:
+            return _field(str(key.value))
         function = self.functions.get(name)
         if function is not None and depth < _DEEPEST:
             for one in _in_order(function):

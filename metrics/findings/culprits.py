@@ -262,11 +262,12 @@ class Culprits:
         share = waited / max(sum(divided.span_ns.values()), 1)
         if one.share <= share or percent(share) == percent(one.share):
             return one
+        parts = "computing, communication, a pipeline bubble or idle time"
         told = (
-            f"In the parts of a step {percent(share)} is waiting at collectives; the rest of the "
-            f"{percent(one.share)} is in the other parts."
+            f"Of these {percent(one.share)}, {percent(share)} is waiting at collectives; the rest "
+            f"is counted as {parts}."
             if waited
-            else "No matched collective shows this waiting: it is in the other parts of a step."
+            else f"No matched collective shows this waiting: it is counted as {parts}."
         )
         return replace(one, more=" ".join(filter(None, (one.more, told))))
 
@@ -421,7 +422,7 @@ class Culprits:
         elif lost > BEHIND * main.cost_ms:
             more.append(sentence(note))
         if lost > cost:
-            why = f"with the ranks that then wait, a replay saves {time_text(saves)}"
+            why = f"with the ranks that then wait, a replay saves {time_text(lost)}"
         told = replace(
             main,
             text=text,

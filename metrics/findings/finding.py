@@ -212,7 +212,7 @@ def choice_of(rows: Sequence[Recording], opened: str) -> Finding:
     number = counted(len(rows), "separate recording")
     return Finding(
         kind="choice",
-        text=f"The folder holds {number}; opened is {_apart(main.name, rows)}: "
+        text=f"The folder holds {number}; the one opened is {_apart(main.name, rows)}: "
         f"{inside(main.finding)}",
         more="The findings below are about that one.",
         sure=Sure(what="high"),

@@ -105,6 +105,25 @@ def test_an_empty_folder_says_where_to_begin(tmp_path: Path) -> None:
     assert "- Look at the files: ccltui doctor DIR lists what each is" in advice
 
 
+def test_where_nothing_is_selected_explain_ends_with_3(job: Path) -> None:
+    done = run(CCLTUI, "explain", job, "--steps", "99")
+
+    assert done.returncode == 3
+    assert "**Nothing is left: no step 99; " in done.stdout
+
+
+@pytest.mark.parametrize("options", [(), ("--steps", "3"), ("--ranks", "0")])
+def test_a_damaged_file_ends_with_the_same_status_whatever_is_selected(
+    options: tuple[str, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "rank0.json").write_text('{"traceEvents": [{"ph": "X", "ca')
+    done = run(CCLTUI, "explain", tmp_path, *options)
+
+    assert done.returncode == 0
+    assert "**Nothing could be read: " in done.stdout
+    assert "Select what is there" not in done.stdout
+
+
 def test_many_files_that_are_no_trace_are_counted(tmp_path: Path) -> None:
     for number in range(1500):
         (tmp_path / f"note_{number}.txt").write_text("hello\n")

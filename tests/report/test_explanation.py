@@ -111,7 +111,8 @@ def test_several_recordings_are_a_table_before_the_findings_of_the_largest() -> 
     found = with_choice(explain(TRACE, {"findings": found_in(finding())}), rows, "big.json")
 
     assert found.headline == (
-        "The folder holds 2 separate recordings; opened is big.json: everyone waits for rank 3."
+        "The folder holds 2 separate recordings; the one opened is big.json: everyone waits for "
+        "rank 3."
     )
     assert [one["class"] for one in found.findings] == ["choice", "waiting_for_rank"]
     text = as_markdown(found).decode()
@@ -142,6 +143,15 @@ def test_where_nothing_is_selected_the_path_is_not_blamed() -> None:
 
     assert found.headline == "Nothing is left: no step 99; steps here: 2-4."
     assert found.actions[0].startswith("Select what is there")
+
+
+def test_a_damaged_file_is_not_called_a_wrong_selection() -> None:
+    reason = Reason("truncated_trace", "rank0.json ends in the middle")
+    refused = result("findings", {}, value=None, status="unavailable", reasons=(reason,))
+    found = explain(TRACE, {"findings": refused}, ["--capture", "rank0.json"])
+
+    assert found.headline.startswith("Nothing could be read: ")
+    assert found.actions[0].startswith("Look at the files")
 
 
 def test_more_traces_than_ranks_are_not_called_ranks() -> None:

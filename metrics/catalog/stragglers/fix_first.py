@@ -35,7 +35,7 @@ _IDLE: Final = {
     "launch_latency": "the device is idle between a launch and its start",
     "launch_call": "the device is idle while the host is in one long call that launches work",
     "between_kernels": "the device is idle in short gaps between kernels",
-    "dependency": "work launched in time waits for another stream or an event",
+    "dependency": "launched work waits for another stream or an event",
     UNKNOWN: "the device is idle for a reason that is not recorded",
 }
 

@@ -68,8 +68,9 @@ def idle_causes(view: View) -> Result:
             "host": "from the end of the work before to the launch of the work after the gap",
             "order": "the first of these that the host did: " + ", ".join(HOST_CAUSES[:-1]),
             "between_kernels": f"up to {BETWEEN_KERNELS_NS // 1000} us, launched in time",
-            "launch_latency": f"less than {LATE_START_NS // 1000:,} us; longer it is launch_call "
-            "inside of the call that launches, and dependency after it",
+            "launch_latency": "from the launch to the start of the work; "
+            f"{LATE_START_NS // 1000:,} us and more inside of the call that launches is "
+            "launch_call, and after that call dependency",
         },
     )
 

@@ -34,7 +34,9 @@ CAUSES: Final = (
     "launch_latency",  # from the launch to the start on the device
     "launch_call",  # in one long call that launches
     "between_kernels",
-    "dependency",  # launched in time and yet not started: another stream, or an event
+    # Launched while the device was busy, or the call returned `LATE_START_NS` ago, and yet not
+    # started: it waits for another stream, or for an event.
+    "dependency",
     "unknown",  # no launch record
 )
 HOST_CAUSES: Final = CAUSES[: CAUSES.index("launch_latency")]

@@ -156,7 +156,9 @@ def device_answer(view: View) -> Answer:
         *_idle(view, scale, ranks, lost, slow),
     ]
     found = culprits.refine(found)
-    explained = {step for one in found for step in one.where.steps}
+    # a finding that is not listed tells nobody why a step is slow
+    listed = [one for one in found if (one.share or 0.0) >= MATERIAL]
+    explained = {step for one in listed for step in one.where.steps}
     blamed = {rank for one in found if _is_fault(one) for rank in one.where.ranks}
     if slow is not None and not explained & set(slow.steps):
         found.append(slow_finding(view, ranks, slow, scale.period_ms, blamed))

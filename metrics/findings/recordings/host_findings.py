@@ -98,7 +98,7 @@ def _last_rank(view: View, scale: Scale) -> Iterator[Finding]:
     if cause == "compute":
         more, do = "its operators take longer than those of its peers", _COMPARE_CPUS
     elif not more:
-        more = "nothing that is recorded shows why; its recording may only begin later"
+        more = "nothing that is recorded shows why, or its recording merely begins later"
     cost_ms = share * scale.period_ms
     per = "a step" if scale.steps else "in all"
     yield Finding(

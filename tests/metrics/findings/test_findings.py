@@ -245,7 +245,9 @@ def test_idle_time_is_said_also_where_collectives_ran_on_the_host(
 def test_a_recording_is_named_by_what_tells_it_from_the_others() -> None:
     rows = [Recording(f"jobs/{one}/run.sqlite", 1, None, "Copies run.") for one in ("a", "b")]
 
-    assert "opened is b/run.sqlite: copies run." in choice_of(rows, "jobs/b/run.sqlite").text
+    assert (
+        "the one opened is b/run.sqlite: copies run." in choice_of(rows, "jobs/b/run.sqlite").text
+    )
 
 
 def test_a_host_that_waits_for_copies_is_not_said_to_be_idle() -> None:
@@ -409,6 +411,7 @@ def test_late_hosts_cost_no_more_than_the_time_in_which_no_device_computes(
     found = late_hosts(monkeypatch, idle_ms=0.03, saves_ms=0.06)
 
     assert "40 % of the time is lost" in found.more
+    assert found.saves_why == "with the ranks that then wait, a replay saves 40 us"
 
 
 def test_idle_time_that_makes_one_step_slow_is_one_finding() -> None:
@@ -429,6 +432,28 @@ def test_idle_time_that_makes_one_step_slow_is_one_finding() -> None:
     assert idle.kind == "host_allocation"
     assert "while the host allocates memory, all of it in step 1: 900 us." in idle.text
     assert idle.where.steps == (1,)
+
+
+def test_a_slow_step_is_listed_where_what_explains_it_is_not() -> None:
+    """60 steps of 10 ms, one of 17.6 ms: in 5.6 ms of it, 0.9 % of the time, the host allocates."""
+    gpu, marks, calls, at = [], [], [], 0.0
+    for number in range(60):
+        length = 17_600.0 if number == 5 else 10_000.0
+        gpu.append(kernel("sgemm", at, 5000, correlation=2 * number + 1))
+        second = length - (10_600 if number == 5 else 5000)
+        gpu.append(kernel("sgemm", at + length - second, second, correlation=2 * number + 2))
+        calls.append(launch(2 * number + 1, at - 5))
+        if number == 5:
+            calls.append(Event("cudaMalloc", at + 5000, 5590, 1))
+        calls.append(launch(2 * number + 2, at + length - second - 10))
+        marks.append(step(number, at - 10, length - 5))
+        at += length
+    found = answered(rank_trace(0, gpu=gpu, annotations=marks, runtime=calls)).findings
+
+    assert not [one for one in found if one.kind == "host_allocation"]
+    (slow,) = [one for one in found if one.kind == "slow_steps"]
+    assert slow.where.steps == (5,)
+    assert slow.share == pytest.approx(7.6 / 607.6, rel=0.01)
 
 
 @pytest.mark.parametrize(("calls", "long"), [(1, True), (50, False)])
@@ -551,7 +576,7 @@ def test_a_list_of_recordings_is_headed_by_the_largest() -> None:
     rows = [Recording("a.json", 2, 3, "Copies run."), Recording("b.json", 1, None, "Nothing.")]
 
     assert choice_of(rows, "a.json").text == (
-        "The folder holds 2 separate recordings; opened is a.json: copies run."
+        "The folder holds 2 separate recordings; the one opened is a.json: copies run."
     )
 
 

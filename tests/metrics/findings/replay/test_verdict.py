@@ -92,6 +92,7 @@ def test_the_class_and_the_culprit_of_a_planted_fault(name: str) -> None:
     assert details["verdict"] == kind
     assert {key: details["culprit"][key] for key in culprit} == culprit
     assert sum(details["shares"].values()) == pytest.approx(1, abs=1e-9)
+    assert details["ruled_out"]
     # What costs a hundredth of a step is not ruled out.
     rungs = {"heavy_stage": "stage", "slow_worker": "worker", "slow_link": "communication"}
     for one in details["ruled_out"]:
