@@ -153,7 +153,9 @@ class JobFacts:
         _, clocks = match_and_clock(inputs, groups, match_p2p(inputs, groups))
         clock = batched_transfers.CommonClock.of_model(clocks, inputs)
         facts_of = self.ranks.__getitem__
-        found = batched_transfers.with_batches(inputs, groups, clock, facts_of)
+        found = batched_transfers.with_batches(
+            inputs, groups, clock, facts_of, world_size=self.world_size
+        )
         return found or (inputs, groups)
 
     def _with_groups(self) -> tuple[tuple[MatchInput, ...], tuple[CommGroup, ...]]:
@@ -189,7 +191,8 @@ class JobFacts:
 
         told = with_sides(named, groups, streams, self.ranks.__getitem__)
         changed, every = self._batched(named, told, groups, implied) or (tuple(told), groups)
-        return tuple(changed), with_dimensions(every, self.degrees, self.world_size)
+        inferred = with_dimensions(every[: len(groups)], self.degrees, self.world_size)
+        return tuple(changed), (*inferred, *every[len(groups) :])  # pipelines are told by batches
 
     def _batched(
         self,
@@ -205,7 +208,9 @@ class JobFacts:
 
         clock = batched_transfers.CommonClock.of_streams(implied.clocks)
         facts_of = self.ranks.__getitem__
-        return batched_transfers.batches_of_streams(named, told, groups, clock, facts_of)
+        return batched_transfers.batches_of_streams(
+            named, told, groups, clock, facts_of, world_size=self.world_size
+        )
 
     def _with_foreign_groups(
         self, inputs: tuple[MatchInput, ...]

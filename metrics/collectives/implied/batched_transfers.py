@@ -53,9 +53,12 @@ USUAL: Final = 0.5
 """Share of the steps in which batches at one place end with those of their partner: by chance some
 end with those of another rank now and then."""
 CLEAR: Final = 3.0
-"""The evidence of a distance between partners is this many times that of any other. Ranks of one
-tensor-parallel group end their batches together too, but they also begin them together; the members
-of an exchange of several ranks do not, and none of its distances is clear."""
+"""The evidence of a distance between partners is this many times that of any other, where there is
+another one. Ranks of one tensor-parallel group end their batches together too, but they also begin
+them together; the members of an exchange of several ranks do not, and none of its distances is
+clear."""
+LEAST_EVIDENCE: Final = 0.5
+"""Mean evidence of its pairs of batches: their durations differ 1.6 times as far as their ends."""
 
 
 class CommonClock(Struct, frozen=True):
@@ -104,12 +107,14 @@ class _Batches(Struct, frozen=True):
 class _Line(Struct, frozen=True):
     """Ranks (inputs) of which neighbours send to each other, and their communicator, -1: unnamed.
 
-    ``in_turns``: they are stages, which fill the pipeline before they take turns.
+    ``are_stages``: of a pipeline, and not ranks that share a context. ``in_turns``: all of them are
+    here, so that it is known how they fill it before they take turns.
     """
 
-    ranks: Sequence[int]
+    ranks: tuple[int, ...]
     group: int = MISSING
     in_turns: bool = True
+    are_stages: bool = True
 
 
 class _Link(Struct, frozen=True):
@@ -117,7 +122,7 @@ class _Link(Struct, frozen=True):
 
     ``pairs`` are [n, 2], indices of `_Batches` of both that end together; ``evidence`` [n] is that
     of their durations, ``closeness`` [n] that of their ends. ``ahead`` is how many sends the lower
-    one makes before they take turns.
+    one of ``line`` makes at most before they take turns.
     """
 
     sides: tuple[int, int]
@@ -125,7 +130,7 @@ class _Link(Struct, frozen=True):
     evidence: F64
     closeness: F64
     ahead: int
-    group: int
+    line: _Line
 
 
 class _Partners(Struct, frozen=True):
@@ -151,8 +156,10 @@ def with_batches(
     groups: Sequence[CommGroup],
     clock: CommonClock,
     facts_of: Callable[[str], RankFacts],
+    *,
+    world_size: int | None = None,
 ) -> tuple[tuple[MatchInput, ...], tuple[CommGroup, ...]] | None:
-    """Return the calls with group and peer of each batch, and the groups with new pairs of ranks.
+    """Return the calls with group and peer of each batch, and the groups with those of pipelines.
 
     A batch of a send and a receive remains one call of type SendRecv, whose source and destination
     are the same peer. One that holds a single transfer is a send or a receive.
@@ -162,6 +169,7 @@ def with_batches(
         groups: The communicators that the calls index.
         clock: A common clock.
         facts_of: Returns what depends on one trace, by label.
+        world_size: Number of ranks of the job; None where no file states it.
 
     Returns:
         None where the batches are not those of pairs of ranks, or not all on the common clock.
@@ -174,10 +182,10 @@ def with_batches(
     index_of = {inputs[index].rank: index for index in found}
     partners = _partners(found, _lines_of_groups(groups, index_of), limit)
     if not partners.links:
-        partners = _by_distance(found, index_of, limit)
-        if partners.links and _do_the_same(inputs, found, partners, facts_of):
-            return None
-    return _applied(inputs, groups, found, partners) if partners.links else None
+        partners = _by_distance(found, index_of, limit, world_size)
+    if not partners.links or _do_the_same(inputs, found, partners, facts_of):
+        return None
+    return _applied(inputs, groups, found, partners)
 
 
 def batches_of_streams(
@@ -186,6 +194,8 @@ def batches_of_streams(
     groups: Sequence[CommGroup],
     clock: CommonClock,
     facts_of: Callable[[str], RankFacts],
+    *,
+    world_size: int | None,
 ) -> tuple[tuple[MatchInput, ...], tuple[CommGroup, ...]] | None:
     """Do what `with_batches` does for a job without any metadata; None where it has no batches.
 
@@ -198,6 +208,7 @@ def batches_of_streams(
         groups: All communicators that the calls index.
         clock: A common clock.
         facts_of: Returns what depends on one trace, by label.
+        world_size: Number of ranks of the job; None where no file states it.
     """
     count, untold = (
         sum(int((item.calls.kind == SENDRECV).sum()) for item in some) for some in (inputs, told)
@@ -207,12 +218,22 @@ def batches_of_streams(
     several = np.array([len(group.ranks) > 2 for group in groups] + [False])
     for kept in (np.zeros_like(several), several):  # an exchange of experts has a group of its own
         alone = [_without_groups(item, kept) for item in inputs]
-        found = (
-            with_batches(alone, groups, clock, facts_of) if _take_turns(alone, facts_of) else None
-        )
+        if not _take_turns(alone, facts_of):
+            continue
+        found = with_batches(alone, groups, clock, facts_of, world_size=world_size)
         if found is not None:
-            return found
+            changed = zip(found[0], told, strict=True)
+            return tuple(_with_others(item, before) for item, before in changed), found[1]
     return None
+
+
+def _with_others(item: MatchInput, told: MatchInput) -> MatchInput:
+    """Return the calls with type and group of those transfers of which no peer was found."""
+    calls, before = item.calls, told.calls
+    unpaired = (calls.kind == SENDRECV) & (calls.dst < 0)
+    kind = np.where(unpaired, before.kind, calls.kind)
+    group = np.where(unpaired, before.group, calls.group)
+    return replace(item, calls=replace(calls, kind=kind, group=group))
 
 
 def _do_the_same(
@@ -221,43 +242,51 @@ def _do_the_same(
     found: _Partners,
     facts_of: Callable[[str], RankFacts],
 ) -> bool:
-    """Return whether partners run the same kernels behind most of their batches.
+    """Return whether stages run the same kernels behind most of their batches.
 
     So do ranks of one program that exchange data. Of two stages one begins with a forward pass and
     the other with a backward pass.
     """
     numbers: dict[str, int] = {}
+    staged = [link for link in found.links if link.line.are_stages]
     following = {
         index: _kernels_behind(facts_of(inputs[index].label), inputs[index].calls, one, numbers)
         for index, one in batches.items()
+        if any(index in link.sides for link in staged)
     }
     same = count = 0
-    for link in found.links:
-        one, other = (following[index] for index in link.sides)
-        for here, there in link.pairs.tolist():
-            count += bool(one[here] or other[there])
-            same += bool(one[here]) and one[here] == other[there]
+    for link in staged:
+        one, other = (following[i][at] for i, at in zip(link.sides, link.pairs.T, strict=True))
+        runs = (one != 0) | (other != 0)
+        same, count = same + int((runs & (one == other)).sum()), count + int(runs.sum())
     return same > MOST_ALIKE * count
 
 
 def _kernels_behind(
     facts: RankFacts, calls: Calls, batches: _Batches, numbers: dict[str, int]
-) -> list[bytes]:
-    """Return which kernels begin behind each batch before the next one, as numbers of their names.
+) -> I64:
+    """Return a sum over the kernels that begin behind each batch before the next one, int64 [n].
 
-    ``numbers`` has the number of each name on all ranks, and gets those of further ones.
+    It is equal for the same names in the same order, 0 without any. ``numbers`` has the number of
+    each name on all ranks, and gets those of further ones.
     """
     gpu = facts.trace.group("gpu")
     rows = np.flatnonzero(facts.classes == COMP)
     rows = rows[np.argsort(gpu.start_ns.take(rows), kind="stable")]
     names, place = unique_inverse(gpu.name.take(rows))
     known = [numbers.setdefault(facts.trace.text(one), len(numbers)) for one in names.tolist()]
-    name = np.array([*known, MISSING], np.int32)[place]
+    name = _MIXED * (1 + np.array(known, np.int64))[place] if len(rows) else np.empty(0, np.int64)
     begun = np.searchsorted(gpu.start_ns.take(rows), calls.start_ns[batches.rows])
     order = np.argsort(begun, kind="stable")
     stop = np.empty(len(begun), np.int64)
     stop[order] = np.append(begun[order[1:]], len(rows))
-    return [name[a:b].tobytes() for a, b in zip(begun.tolist(), stop.tolist(), strict=True)]
+    plain, by_place = (np.append(0, np.cumsum(one)) for one in (name, name * np.arange(len(name))))
+    total = plain[stop] - plain[begun]
+    return np.asarray(total + _MIXED * (by_place[stop] - by_place[begun] - begun * total))
+
+
+_MIXED: Final = np.int64(0x5851F42D4C957F2D)
+"""An odd number whose multiples differ in all bits: sums of them, modulo 2^64, hardly coincide."""
 
 
 def _without_groups(item: MatchInput, kept: Bool) -> MatchInput:
@@ -321,34 +350,48 @@ def _lines_of_groups(
     groups: Sequence[CommGroup], index_of: Mapping[int | None, int]
 ) -> list[_Line]:
     """Return the pipelines that files name, and the pairs of ranks that share a context."""
-    return [
-        _Line([index_of[rank] for rank in group.ranks], number, in_turns=group.dim == "pp")
-        for number, group in enumerate(groups)
-        if (group.dim == "pp" and len(group.ranks) > 1)
-        or (group.dim == "cp" and len(group.ranks) == 2)
-        if set(group.ranks) <= index_of.keys()
-    ]
+    found = []
+    for number, group in enumerate(groups):
+        staged = group.dim == "pp" and len(group.ranks) > 1
+        if group.implied or not (staged or _is_context_pair(group)):
+            continue
+        if set(group.ranks) <= index_of.keys():
+            ranks = tuple(index_of[rank] for rank in group.ranks)
+            found.append(_Line(ranks, number, in_turns=staged, are_stages=staged))
+    return found
+
+
+def _is_context_pair(group: CommGroup) -> bool:
+    return group.dim == "cp" and len(group.ranks) == 2
 
 
 def _by_distance(
-    batches: Mapping[int, _Batches], index_of: Mapping[int | None, int], limit: int
+    batches: Mapping[int, _Batches],
+    index_of: Mapping[int | None, int],
+    limit: int,
+    world_size: int | None,
 ) -> _Partners:
     """Return the partners at the distance that pairs most batches, none where it is unclear.
 
-    It divides the number of ranks, as a pipeline goes through all of them.
+    It divides the number of ranks, as a pipeline goes through all of them. Where ranks are missing
+    it is not known how many stages follow.
     """
     whole = sum(len(one.rows) for one in batches.values())
     size = max(rank for rank in index_of if rank is not None) + 1
-    tried: list[_Partners] = []
+    complete = len(index_of) == size == (world_size or size)
+    best, second = _Partners((), ()), 0.0
     for apart in range(1, size // 2 + 1):
-        if size % apart == 0:
-            lines = [
-                _Line([index_of[rank] for rank in range(first, size, apart) if rank in index_of])
-                for first in range(apart)
-            ]
-            tried.append(_partners(batches, lines, limit))
-    best, *others = sorted(tried, key=lambda one: -one.evidence)
-    is_clear = best.evidence > max(CLEAR * max((one.evidence for one in others), default=0), 0)
+        if size % apart:
+            continue
+        places = [range(first, size, apart) for first in range(apart)]
+        ranks = [tuple(index_of[rank] for rank in one if rank in index_of) for one in places]
+        found = _partners(batches, [_Line(one, in_turns=complete) for one in ranks], limit)
+        if found.evidence > best.evidence:
+            best, second = found, best.evidence
+        else:
+            second = max(second, found.evidence)
+    pairs = sum(len(link.pairs) for link in best.links)
+    is_clear = best.evidence > max(CLEAR * second, LEAST_EVIDENCE * pairs)
     return best if is_clear and best.count >= LEAST_PAIRED * whole else _Partners((), ())
 
 
@@ -358,7 +401,7 @@ def _partners(batches: Mapping[int, _Batches], lines: Sequence[_Line], limit: in
     The batches at one place are those of the link with which they end closest over all steps.
     """
     links = [
-        _linked(batches, sides, limit, (len(line.ranks) - 1 - place) * line.in_turns, line.group)
+        _linked(batches, sides, limit, (len(line.ranks) - 1 - place) * line.in_turns, line)
         for line in lines
         for place, sides in enumerate(pairwise(line.ranks))
     ]
@@ -382,7 +425,7 @@ def _partners(batches: Mapping[int, _Batches], lines: Sequence[_Line], limit: in
 
 
 def _linked(
-    batches: Mapping[int, _Batches], sides: tuple[int, int], limit: int, ahead: int, group: int
+    batches: Mapping[int, _Batches], sides: tuple[int, int], limit: int, ahead: int, line: _Line
 ) -> _Link:
     """Return the batches of two ranks that end nearest to each other."""
     one, other = (batches[index] for index in sides)
@@ -395,7 +438,7 @@ def _linked(
     evidence, closeness = (
         np.log((far + FINE_NS) / (apart + FINE_NS)) for far in (unlike, np.int64(limit))
     )
-    return _Link(sides, pairs, evidence, closeness, ahead, group)
+    return _Link(sides, pairs, evidence, closeness, ahead, line)
 
 
 def _nearest(times: I64, among: I64) -> I64:
@@ -416,17 +459,18 @@ def _applied(
     found: _Partners,
 ) -> tuple[tuple[MatchInput, ...], tuple[CommGroup, ...]]:
     """Return the inputs with kinds, groups and peers of the batches of links."""
-    every = list(groups)
+    every, number_of = list(groups), dict[tuple[int, ...], int]()
     columns = {
         index: {name: getattr(inputs[index].calls, name).copy() for name in _CHANGED}
         for link in found.links
         for index in link.sides
     }
     for link, mine in zip(found.links, found.mine, strict=True):
-        number = link.group
+        number = link.line.group
         if number < 0:
-            number = len(every)
-            every.append(_pair_group(tuple(inputs[index].rank or 0 for index in link.sides)))
+            number = number_of.setdefault(link.line.ranks, len(every))
+        if number == len(every):
+            every.append(_pipeline(sorted(inputs[i].rank or 0 for i in link.line.ranks)))
         for side, (index, peer) in enumerate((link.sides, link.sides[::-1])):
             rows = np.sort(batches[index].rows[mine[side]])
             first, last = _single(inputs[index], inputs[peer].rank, groups, rows, link.ahead)
@@ -443,9 +487,11 @@ def _applied(
     return changed, tuple(every)
 
 
-def _pair_group(ranks: tuple[int, ...]) -> CommGroup:
+def _pipeline(ranks: Sequence[int]) -> CommGroup:
     label = f"pp {','.join(map(str, ranks))}"
-    return CommGroup(ranks, "", "batches", dim="pp", label=label, size=len(ranks), implied=True)
+    return CommGroup(
+        tuple(ranks), "", "batches", dim="pp", label=label, size=len(ranks), implied=True
+    )
 
 
 def _single(
@@ -454,7 +500,7 @@ def _single(
     """Mask the batches of a rank with a peer that hold one transfer: the first and last of a step.
 
     None does where files name transfers of these ranks, or steps are not told. Before stages take
-    turns, the lower one sends as many micro-batches ahead as stages follow it.
+    turns, the lower one sends as many micro-batches ahead as stages follow it, or all of them.
     """
     calls, steps = item.calls, _steps(item.calls)[rows]
     first, last = np.zeros((2, len(rows)), np.bool_)
@@ -464,5 +510,6 @@ def _single(
     if not ahead or named.any() or (steps == MISSING).any():
         return first, last
     for _, here in rows_by_value(steps):
-        first[here[:ahead]], last[here[max(len(here) - ahead, ahead) :]] = True, True
+        alone = min(ahead, len(here) // 2)
+        first[here[:alone]], last[here[len(here) - alone :]] = True, True
     return first, last

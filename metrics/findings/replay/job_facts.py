@@ -40,6 +40,7 @@ SHORT_NS: Final = 10_000
 """Shorter idle times are changeovers of the device."""
 _PEER: Final = re.compile("PtoP|peer", re.IGNORECASE)
 _ALL_TO_ALL: Final = TYPES.index("AllToAll")
+_ONE_WAY: Final = (TYPES.index("Send"), TYPES.index("Recv"))
 
 
 class Tail(Struct, frozen=True):
@@ -96,6 +97,14 @@ class JobFacts:
     def untold_calls(self) -> bool:
         """Whether some calls of a file state neither group nor size."""
         return any(not one.calls.has_metadata.all() for one in self._view.facts.match_inputs)
+
+    @cached_property
+    def assumes_turns(self) -> bool:
+        """Whether transfers were told from batches by the order of 1F1B, which no file states."""
+        return any(
+            bool((np.isin(calls.kind, _ONE_WAY) & ~calls.has_metadata & (calls.dst >= 0)).any())
+            for calls in self._view.facts.named_calls.values()
+        )
 
     @cached_property
     def has_launches(self) -> bool:

@@ -367,7 +367,7 @@ class Rules:
             (0, steps < 2 or self._leaves_out),
             (0, found.verdict == "host" and self._hosts_of_others_cost_more(found)),
             (1 if steps >= 10 else 0, loss < 0.04),
-            (1, bool(missing) or facts.names_only),
+            (1, bool(missing) or facts.names_only or facts.assumes_turns),
             (1, found.verdict == "slow_worker" and self._explains_part(found, share)),
             (1, ladder.mean_error > MAX_DELAYED_ERROR or how_much_unknown),
             (self._most_with_steps_left_out, True),

@@ -140,7 +140,7 @@ def _of_groups(
     place = {
         rank: index
         for group in groups
-        if group.dim == "pp" and len(group.ranks) > 1 and not group.implied
+        if group.dim == "pp" and len(group.ranks) > 1
         for index, rank in enumerate(group.ranks)
     }
     stage = np.array(
