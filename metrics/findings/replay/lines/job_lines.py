@@ -23,7 +23,7 @@ from ccltui.metrics.findings.replay.lines.line_operations import (
     UnitTable,
     line_operations,
 )
-from ccltui.metrics.findings.replay.lines.linked_calls import linked_calls
+from ccltui.metrics.findings.replay.lines.linked_calls import LinkedCalls, linked_calls
 from ccltui.metrics.findings.replay.lines.pass_units import (
     BACKWARD_PASS,
     FORWARD_PASS,
@@ -341,8 +341,8 @@ def _reasons_of_ranks(out: Mapping[str, str]) -> str:
 
 @fact("lines")
 def _job_lines(view: View) -> JobLines:
-    inputs, matches, _ = linked_calls(view)
-    out = dict(matches.skipped)
+    linked = linked_calls(view)
+    inputs, out = linked.inputs, dict(linked.matches.skipped)
     for item in inputs:
         facts = view.facts.ranks[item.label]
         if facts.has_wrong_clock:
@@ -363,7 +363,8 @@ def _job_lines(view: View) -> JobLines:
         starts = [kernel_starts(view.facts.ranks[label]) for label in here]
         found = implied_steps([one.calls for one in inputs if one.label not in out], starts)
         ends = None if found is None else dict(zip(here, found, strict=True))
-    lines = _lines(view, chosen, out, None if ends is None else _implied(view, ends))
+    implied = None if ends is None else _implied(linked, ends)
+    lines = _lines(view, linked, chosen, out, implied)
     if marked:
         shared = _shared_steps(lines)
         if not shared:
@@ -374,8 +375,8 @@ def _job_lines(view: View) -> JobLines:
         shared -= partly
         partly = everything - shared
         if any(set(one.steps.tolist()) != shared for one in lines if len(one.steps)):
-            lines = _lines(view, shared, out)
-    job = _assembled(view, lines, out, marked=marked)
+            lines = _lines(view, linked, shared, out)
+    job = _assembled(view, linked, lines, out, marked=marked)
     return replace(job, partly=tuple(sorted(partly))) if partly else job
 
 
@@ -384,18 +385,18 @@ def _tolerance_ns(view: View) -> int:
     return max(MIN_TOLERANCE_NS, view.clocks.residual_p95_ns or 0)
 
 
-def _rounding_ns(view: View) -> int:
+def _rounding_ns(view: View, inputs: Sequence[MatchInput]) -> int:
     """How far apart a call without a launch record and a kernel may be recorded.
 
     Clocks that fit exactly say nothing of times that the source rounds: sends that begin just
     before the end of their pass do.
     """
-    return view.remember(_rounding_ns, lambda: _rounding_of(view))
+    return view.remember(_rounding_ns, lambda: _rounding_of(view, inputs))
 
 
-def _rounding_of(view: View) -> int:
+def _rounding_of(view: View, inputs: Sequence[MatchInput]) -> int:
     known = max(MIN_TOLERANCE_NS, RESIDUALS * (view.clocks.residual_p95_ns or 0))
-    for item in linked_calls(view).inputs:
+    for item in inputs:
         facts = view.facts.ranks[item.label]
         if facts.has_kernels:
             known = max(known, int(begun_too_early(facts, item.calls).max(initial=0)))
@@ -424,18 +425,20 @@ def _without_steps(view: View, inputs: Sequence[MatchInput]) -> dict[str, str]:
 
 def _lines(
     view: View,
+    linked: LinkedCalls,
     chosen: Collection[int] | None,
     out: Mapping[str, str],
     implied: Mapping[str, Implied] | None = None,
 ) -> list[StepLines]:
     found = []
-    for item in linked_calls(view).inputs:
+    for item in linked.inputs:
         if item.label in out:
             found.append(StepLines.empty())
             continue
         facts = view.facts.ranks[item.label]
         mine = None if implied is None else implied[item.label]
-        found.append(step_lines(facts, item.calls, chosen, mine, _rounding_ns(view)))
+        rounding_ns = _rounding_ns(view, linked.inputs)
+        found.append(step_lines(facts, item.calls, chosen, mine, rounding_ns))
         if view.facts.is_large:
             facts.forget_intervals()
     return found
@@ -445,7 +448,7 @@ OUTSIDE: Final = -2
 """Step of a call of a rank without steps."""
 
 
-def _implied(view: View, ends: Mapping[str, I64]) -> dict[str, Implied]:
+def _implied(linked: LinkedCalls, ends: Mapping[str, I64]) -> dict[str, Implied]:
     """Return the steps of ranks that no marker divides, with both sides of transfers in one.
 
     A send that waits behind others for its receiver begins after the step that feeds it, or with
@@ -453,10 +456,10 @@ def _implied(view: View, ends: Mapping[str, I64]) -> dict[str, Implied]:
     and ends in it.
 
     Args:
-        view: the view.
+        linked: the calls.
         ends: rows of the calls that end the steps of each rank.
     """
-    inputs, _, pairs = linked_calls(view)
+    inputs, _, pairs = linked
     first = np.cumsum([0, *(len(item.calls) for item in inputs)])
     begun, ended = np.full((2, first[-1]), OUTSIDE)
     for index, item in enumerate(inputs):
@@ -500,9 +503,9 @@ def _shared_steps(lines: Sequence[StepLines]) -> set[int]:
 
 
 def _assembled(
-    view: View, lines: list[StepLines], out: dict[str, str], *, marked: bool
+    view: View, linked: LinkedCalls, lines: list[StepLines], out: dict[str, str], *, marked: bool
 ) -> JobLines:
-    (inputs, matches, pairs), clocks = linked_calls(view), view.clocks
+    (inputs, matches, pairs), clocks = linked, view.clocks
     steps = [_call_steps(one, len(item.calls)) for one, item in zip(lines, inputs, strict=True)]
     stages = stages_of(inputs, pairs, view.groups, steps)
     labels = cache(lambda rank: kernel_labels(view.facts.ranks[inputs[rank].label]))
@@ -519,7 +522,7 @@ def _assembled(
         found,
         stages.count,
         tolerance_ns=_tolerance_ns(view),
-        rounding_ns=_rounding_ns(view),
+        rounding_ns=_rounding_ns(view, inputs),
         label_of=labels,
         lead_of=None if view.facts.is_large else lambda: _leads(inputs, facts, table),
     )

@@ -29,11 +29,7 @@ class LinkedCalls(NamedTuple):
 
 
 def linked_calls(view: View) -> LinkedCalls:
-    """Return the calls of a view; what asks for them again gets the same."""
-    return view.remember(linked_calls, lambda: _linked(view))
-
-
-def _linked(view: View) -> LinkedCalls:
+    """Return the calls of a view: those that it has where none is a batch, else copies."""
     inputs = view.match_inputs
     batches = [(item.calls.kind == SENDRECV) & (item.calls.dst >= 0) for item in inputs]
     if not any(one.any() for one in batches):
