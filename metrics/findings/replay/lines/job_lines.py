@@ -342,7 +342,7 @@ def _reasons_of_ranks(out: Mapping[str, str]) -> str:
 @fact("lines")
 def _job_lines(view: View) -> JobLines:
     linked = linked_calls(view)
-    inputs, out = linked.inputs, dict(linked.matches.skipped)
+    inputs, out = linked.inputs, dict(view.matches.skipped)
     for item in inputs:
         facts = view.facts.ranks[item.label]
         if facts.has_wrong_clock:
