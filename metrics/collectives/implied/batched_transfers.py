@@ -181,9 +181,10 @@ def with_batches(
     limit = clock.error_ns
     index_of = {inputs[index].rank: index for index in found}
     partners = _partners(found, _lines_of_groups(groups, index_of), limit)
-    if not partners.links:
-        partners = _by_distance(found, index_of, limit, world_size)
-    if not partners.links or _do_the_same(inputs, found, partners, facts_of):
+    is_named = bool(partners.links)
+    partners = partners if is_named else _by_distance(found, index_of, limit, world_size)
+    alike = _alike(inputs, found, partners, facts_of)
+    if not partners.links or (alike is None and not is_named) or (alike or 0.0) > MOST_ALIKE:
         return None
     return _applied(inputs, groups, found, partners)
 
@@ -236,16 +237,16 @@ def _with_others(item: MatchInput, told: MatchInput) -> MatchInput:
     return replace(item, calls=replace(calls, kind=kind, group=group))
 
 
-def _do_the_same(
+def _alike(
     inputs: Sequence[MatchInput],
     batches: Mapping[int, _Batches],
     found: _Partners,
     facts_of: Callable[[str], RankFacts],
-) -> bool:
-    """Return whether stages run the same kernels behind most of their batches.
+) -> float | None:
+    """Return the share of the batches behind which partners run the same kernels, None without any.
 
-    So do ranks of one program that exchange data. Of two stages one begins with a forward pass and
-    the other with a backward pass.
+    Ranks of one program that exchange data do. Of two stages one begins with a forward pass and the
+    other with a backward pass.
     """
     numbers: dict[str, int] = {}
     staged = [link for link in found.links if link.line.are_stages]
@@ -259,7 +260,7 @@ def _do_the_same(
         one, other = (following[i][at] for i, at in zip(link.sides, link.pairs.T, strict=True))
         runs = (one != 0) | (other != 0)
         same, count = same + int((runs & (one == other)).sum()), count + int(runs.sum())
-    return same > MOST_ALIKE * count
+    return same / count if count else None
 
 
 def _kernels_behind(

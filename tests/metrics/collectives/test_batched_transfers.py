@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -41,13 +42,17 @@ SHAPE = {
 }
 
 
-NO_EVENTS = SimpleNamespace(start_ns=np.empty(0, np.int64), name=np.empty(0, np.int32))
+def facts_of(inputs: list[MatchInput], *names: str) -> Callable[[str], RankFacts]:
+    """Return ranks that run a kernel of a name of theirs behind each batch, or nothing."""
 
+    def of(label: str) -> RankFacts:
+        rank = next(index for index, item in enumerate(inputs) if item.label == label)
+        starts = inputs[rank].calls.end_ns[: None if names else 0] + 1_000
+        events = SimpleNamespace(start_ns=starts, name=np.zeros(len(starts), np.int32))
+        trace = SimpleNamespace(group=lambda _: events, text=lambda _: names[rank])
+        return cast("RankFacts", SimpleNamespace(classes=np.full(len(starts), COMP), trace=trace))
 
-def nothing_runs(_: str) -> RankFacts:
-    """Return a rank of which no kernel but its batches is recorded."""
-    trace = SimpleNamespace(group=lambda _: NO_EVENTS)
-    return cast("RankFacts", SimpleNamespace(classes=np.empty(0, np.int8), trace=trace))
+    return of
 
 
 def same_clock(inputs: list[MatchInput]) -> CommonClock:
@@ -81,7 +86,7 @@ def exchanging(
 def test_batches_are_paired_in_the_pipeline_that_files_name() -> None:
     inputs = exchanging((0, 1), each=5)
 
-    found = with_batches(inputs, [PIPELINE], same_clock(inputs), nothing_runs)
+    found = with_batches(inputs, [PIPELINE], same_clock(inputs), facts_of(inputs))
 
     assert found is not None
     (lower, upper), groups = found
@@ -97,7 +102,8 @@ def test_batches_are_paired_in_the_pipeline_that_files_name() -> None:
 def test_ranks_at_one_distance_are_partners_where_no_file_names_a_pipeline() -> None:
     inputs = exchanging((0, 2), (1, 3))
 
-    found = with_batches(inputs, [], same_clock(inputs), nothing_runs)
+    stages = facts_of(inputs, "forward", "forward", "backward", "backward")
+    found = with_batches(inputs, [], same_clock(inputs), stages)
 
     assert found is not None
     changed, groups = found
@@ -113,26 +119,24 @@ def test_ranks_at_one_distance_are_partners_where_no_file_names_a_pipeline() -> 
 def test_it_is_not_known_how_stages_begin_where_ranks_are_missing() -> None:
     inputs = exchanging((0, 2), (1, 3))
 
-    found = with_batches(inputs, [], same_clock(inputs), nothing_runs, world_size=6)
+    stages = facts_of(inputs, "forward", "forward", "backward", "backward")
+    found = with_batches(inputs, [], same_clock(inputs), stages, world_size=6)
 
     assert found is not None
     assert all((item.calls.kind == SENDRECV).all() for item in found[0])
 
 
-@pytest.mark.parametrize("same", [True, False])
-def test_ranks_of_one_program_that_exchange_data_are_no_stages(same: bool) -> None:
+@pytest.mark.parametrize("names", [("gemm", "gemm"), ()])
+@pytest.mark.parametrize("groups", [[], [PIPELINE]])
+def test_ranks_of_one_program_that_exchange_data_are_no_stages(
+    names: tuple[str, ...], groups: list[CommGroup]
+) -> None:
     inputs = exchanging((0, 1))
 
-    def facts_of(label: str) -> RankFacts:
-        """Return a rank with one kernel behind each batch, of a name of its own or not."""
-        starts = next(item for item in inputs if item.label == label).calls.end_ns + 1_000
-        events = SimpleNamespace(start_ns=starts, name=np.zeros(len(starts), np.int32))
-        trace = SimpleNamespace(
-            group=lambda _: events, text=lambda _: "gemm" if same else f"gemm{label}"
-        )
-        return cast("RankFacts", SimpleNamespace(classes=np.full(len(starts), COMP), trace=trace))
+    found = with_batches(inputs, groups, same_clock(inputs), facts_of(inputs, *names))
 
-    assert (with_batches(inputs, [], same_clock(inputs), facts_of) is None) == same
+    # Where nothing runs behind the batches, only a file tells that these are stages.
+    assert (found is not None) == (bool(groups) and not names)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +168,8 @@ def test_ranks_of_one_program_that_exchange_data_are_no_stages(same: bool) -> No
 )
 def test_batches_of_no_pairs_stay_as_they_are(inputs: list[MatchInput]) -> None:
     assert has_batches(inputs)
-    assert with_batches(inputs, [], same_clock(inputs), nothing_runs) is None
+    kernels = facts_of(inputs, "a", "b", "c", "d")
+    assert with_batches(inputs, [], same_clock(inputs), kernels) is None
 
 
 def test_clocks_that_are_not_known_pair_nothing() -> None:
@@ -172,7 +177,7 @@ def test_clocks_that_are_not_known_pair_nothing() -> None:
     model = ClockModel({item.label: Clock() for item in inputs}, "none")
     clock = CommonClock.of_model(model, inputs)
 
-    assert with_batches(inputs, [PIPELINE], clock, nothing_runs) is None
+    assert with_batches(inputs, [PIPELINE], clock, facts_of(inputs)) is None
 
 
 @pytest.mark.parametrize(
