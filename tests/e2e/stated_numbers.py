@@ -60,7 +60,7 @@ OF_PARTS: Final = {
 }
 """Classes of findings on a part of the time of devices, by that part."""
 NO_LOSS: Final = frozenset({"compute_bound", "cpu_bound", "slow_steps"})
-COUNTED_ELSEWHERE: Final = "in the other parts"
+COUNTED_ELSEWHERE: Final = "is counted as computing, "
 """Words of a finding whose time is that of other findings too."""
 
 
