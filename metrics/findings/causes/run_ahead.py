@@ -19,8 +19,8 @@ from ccltui.parsers.array_types import I64, Bool
 AT_EDGES: Final = 4
 """Number of kernels by which ranks that run the same program differ where their time begins."""
 AHEAD: Final = 0.5
-"""Part of the pieces of work by which a rank has more since a point, that at most are left since an
-earlier one where its peers ran the others before."""
+"""A late rank was behind at a point if it began more work than its peers since then, and at most
+this share of that surplus since an earlier point: its peers had begun the rest in between."""
 
 
 class WorkDone:
