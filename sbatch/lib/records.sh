@@ -85,8 +85,9 @@ run_recorded() {
     while kill -0 "$launcher" 2>/dev/null; do wait "$launcher" || true; done
     wait "$launcher" || status=$?
     copy_records
+    # Before the other nodes are told: the first to leave ends the step, and this process with it.
+    rm -rf -- "$OWN_RECORDS" || warn "$OWN_RECORDS could not be removed"
     ((status == 0)) || await_other_nodes
-    rm -rf -- "$OWN_RECORDS"
     return "$status"
 }
 

@@ -103,6 +103,14 @@ dump() {
     [[ $output == *"not every node copied its records within 1 s"* ]]
 }
 
+@test "a node leaves nothing behind, also where it is ended while it waits for the others" {
+    start FR
+    await_other_nodes() { [ ! -e "$OWN_RECORDS" ] && : >"$BATS_TEST_TMPDIR/removed"; }
+    run run_recorded false
+    [ "$status" -eq 1 ]
+    [ -e "$BATS_TEST_TMPDIR/removed" ]
+}
+
 @test "the newest half of a log beyond the limit stays, from a whole line on" {
     export RECORDS_MAX_MIB=1
     start INSPECTOR
