@@ -37,6 +37,7 @@ MESSAGES: Final = {
         "device events that last more than 1 ms past the next start on their stream end there"
     ),
     "copies": "exact copies of device events are counted once",
+    "call_copies": "exact copies of calls of the runtime are counted once",
 }
 """Message of each code of a note; all but the first are fields of `Impossible`."""
 DROPPED: Final = frozenset({"negative_duration", "bad_time"})
@@ -51,7 +52,7 @@ def lost_times(trace: RankTrace) -> int:
     return sum(note.count for note in trace.notes if note.code in _OF_EVENTS)
 
 
-_OF_EVENTS: Final = (MESSAGES.keys() | DROPPED) - {DEAD_CLOCK}
+_OF_EVENTS: Final = (MESSAGES.keys() | DROPPED) - {DEAD_CLOCK, "call_copies"}
 
 
 _PIECE_ROWS: Final = 1 << 18
@@ -196,6 +197,7 @@ class Impossible(Struct):
         before_launch: begin before their own launch.
         outside: begin or end outside of the recording.
         copies: repeat the row before, exactly.
+        call_copies: rows of ``runtime`` that do so: a launch twice looks like that of a graph.
         overlong: last past the next start on their stream.
         ends_ns: that start, by row of ``overlong``.
         is_dead: whether the clock of the device is wrong, so that no row has a usable time.
@@ -205,17 +207,17 @@ class Impossible(Struct):
     before_launch: I64 = field(default_factory=lambda: np.empty(0, np.int64))
     outside: I64 = field(default_factory=lambda: np.empty(0, np.int64))
     copies: I64 = field(default_factory=lambda: np.empty(0, np.int64))
+    call_copies: I64 = field(default_factory=lambda: np.empty(0, np.int64))
     overlong: I64 = field(default_factory=lambda: np.empty(0, np.int64))
     ends_ns: I64 = field(default_factory=lambda: np.empty(0, np.int64))
     is_dead: bool = False
 
     def __bool__(self) -> bool:
-        rows = (self.at_zero, self.before_launch, self.outside, self.copies, self.overlong)
-        return any(len(one) for one in rows)
+        return any(len(getattr(self, code)) for code in MESSAGES if code != DEAD_CLOCK)
 
 
 def find_impossible(trace: RankTrace, *, streams_are_serial: bool = True) -> Impossible:
-    """Return which rows of ``gpu`` have impossible times.
+    """Return which rows of ``gpu`` have impossible times, and which of ``runtime`` are copies.
 
     Args:
         trace: The columns of a rank.
@@ -226,9 +228,24 @@ def find_impossible(trace: RankTrace, *, streams_are_serial: bool = True) -> Imp
         return Impossible()
     limits = limits_of(trace, gpu)
     search = _Search(trace, limits, streams_are_serial=streams_are_serial)
-    for piece in aligned(gpu, ("start_ns", "dur_ns", "track", "correlation", "name", "category")):
+    for piece in aligned(gpu, (*_COMPARED, "category")):
         search.add(*piece[:-1], category=piece[-1])
-    return search.result()
+    found = search.result()
+    found.call_copies = _copies_of(trace.group("runtime"))
+    return found
+
+
+_COMPARED: Final = ("start_ns", "dur_ns", "track", "correlation", "name")
+
+
+def _copies_of(events: Events) -> I64:
+    """Return the rows of a group that repeat another one."""
+    copies, done, found = _Copies(), 0, [np.empty(0, np.int64)]
+    for piece in aligned(events, _COMPARED) if len(events) else ():
+        rows = np.arange(done, done + len(piece[0]))
+        found.append(copies.rows_of(_Rows(rows, *piece)))
+        done += len(rows)
+    return np.concatenate(found)
 
 
 class Limits(Struct, frozen=True):
@@ -351,7 +368,7 @@ class _Search:
         self._num_kernels = self._num_bad_kernels = self._num_bad = 0
         self._done = 0
         self._open = _Rows.none()  # may last into the next piece
-        self._last = _Rows.none()  # rows that start when the last one does
+        self._copies = _Copies()
 
     def add(
         self, start: I64, dur: I64, track: I64, correlation: I64, name: I64, *, category: I64
@@ -364,7 +381,7 @@ class _Search:
         kernel = category == self._kernel
         self._num_kernels += int(kernel.sum())
         self._num_bad_kernels += int((kernel & bad).sum())
-        copies = self._copies(piece)
+        copies = self._copies.rows_of(piece)
         if len(copies):
             self._note("copies", copies)
             bad[copies - rows[0]] = True
@@ -394,26 +411,6 @@ class _Search:
             self._note("before_launch", piece.row[early & ~zero])
             self._note("outside", piece.row[outside & ~early & ~zero])
         return np.asarray(bad)
-
-    def _copies(self, piece: _Rows) -> I64:
-        """Return the rows of a piece that repeat another one of it, or of the piece before."""
-        joined = piece if not len(self._last.row) else self._last.joined(piece)
-        ties = joined.start[1:] == joined.start[:-1]
-        self._last = piece.take(np.flatnonzero(piece.start == piece.start[-1])[-_MOST_TIED:])
-        if not ties.any():
-            return np.empty(0, np.int64)
-        ties &= joined.dur[1:] == joined.dur[:-1]
-        tied = joined.take(np.flatnonzero(np.append(False, ties) | np.append(ties, False)))
-        columns = (tied.name, tied.correlation, tied.track, tied.dur, tied.start)
-        order = np.lexsort((tied.row, *columns))
-        same = np.ones(max(len(order) - 1, 0), np.bool_)
-        for column in columns:
-            same &= column[order[1:]] == column[order[:-1]]
-        # Without a duration and a launch nothing tells copies from short events of one name.
-        same &= ((tied.correlation >= 0) | (tied.dur > 0))[order[1:]]
-        repeated: I64 = np.sort(tied.row[order[1:][same]])
-        mine: I64 = repeated[repeated >= piece.row[0]]
-        return mine
 
     def _find_overlong(self, piece: _Rows, bad: Bool) -> None:
         """Note rows that last past the next start on their stream; keep what may last longer."""
@@ -501,6 +498,33 @@ class _Rows(Struct, frozen=True):
         return _Rows(*(np.concatenate(pair) for pair in pairs))
 
 
+class _Copies:
+    """Finds rows that repeat another one, piece by piece."""
+
+    def __init__(self) -> None:
+        self._last = _Rows.none()  # rows that start when the last one does
+
+    def rows_of(self, piece: _Rows) -> I64:
+        """Return the rows of a piece that repeat another one of it, or of the piece before."""
+        joined = piece if not len(self._last.row) else self._last.joined(piece)
+        ties = joined.start[1:] == joined.start[:-1]
+        self._last = piece.take(np.flatnonzero(piece.start == piece.start[-1])[-_MOST_TIED:])
+        if not ties.any():
+            return np.empty(0, np.int64)
+        ties &= joined.dur[1:] == joined.dur[:-1]
+        tied = joined.take(np.flatnonzero(np.append(False, ties) | np.append(ties, False)))
+        columns = (tied.name, tied.correlation, tied.track, tied.dur, tied.start)
+        order = np.lexsort((tied.row, *columns))
+        same = np.ones(max(len(order) - 1, 0), np.bool_)
+        for column in columns:
+            same &= column[order[1:]] == column[order[:-1]]
+        # Without a duration and a launch nothing tells copies from short events of one name.
+        same &= ((tied.correlation >= 0) | (tied.dur > 0))[order[1:]]
+        repeated: I64 = np.sort(tied.row[order[1:][same]])
+        mine: I64 = repeated[repeated >= piece.row[0]]
+        return mine
+
+
 _COPIES_OF_DEVICE: Final[tuple[Group, ...]] = ("gpu_annotations", "gpu_sync")
 """Groups whose rows carry times of the device and are no work."""
 
@@ -546,6 +570,10 @@ def believed(trace: RankTrace, found: Impossible) -> RankTrace:
     for group in _COPIES_OF_DEVICE:
         _keep(events, group, _plausible(trace, group, found.is_dead, limits_of(trace, gpu)))
     _keep(events, "gpu", ~(untimed | dropped), found)
+    if len(found.call_copies):
+        once = np.ones(len(trace.group("runtime")), np.bool_)
+        once[found.call_copies] = False
+        _keep(events, "runtime", once)
     apart = _at_their_launch(trace, gpu, np.flatnonzero(untimed & ~dropped))
     if len(apart):
         events[UNTIMED] = apart

@@ -155,7 +155,7 @@ def has_kernels(path: str) -> bool | None:
     return False
 
 
-PARSER_VERSION: Final = 12
+PARSER_VERSION: Final = 13
 """Raised whenever the same bytes would give other columns: stored columns become invalid."""
 
 

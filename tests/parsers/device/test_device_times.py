@@ -258,6 +258,17 @@ def test_exact_copies_count_once(tmp_path: Path) -> None:
     assert noted(trace) == {"copies": FULL + 1}
 
 
+def test_exact_copies_of_launches_count_once(tmp_path: Path) -> None:
+    calls = [event for event in job() if event["cat"] == "cuda_runtime"]
+
+    trace = read(tmp_path, [*job(), *calls[:3], launch(90, BASE_US), launch(91, BASE_US)])
+
+    assert sizes(trace) == (FULL, 0)
+    assert len(trace.group("runtime")) == len(calls) + 2
+    assert noted(trace) == {"call_copies": 3}
+    assert not lost_times(trace)
+
+
 def test_kernels_that_differ_in_any_field_are_no_copies(tmp_path: Path) -> None:
     first = kernel(60, BASE_US + 6000, 20.0)
     others = [
