@@ -21,6 +21,8 @@ AT_EDGES: Final = 4
 AHEAD: Final = 0.5
 """A late rank was behind at a point if it began more work than its peers since then, and at most
 this share of that surplus since an earlier point: its peers had begun the rest in between."""
+_BLOCK: Final = 2048
+"""Targets that are looked at together: some 5 MB, whatever the number of late arrivals is."""
 
 
 class WorkDone:
@@ -66,22 +68,28 @@ class WorkDone:
             peers: Members to compare with, int64 [t, w]; -1 for none.
             place: Point of each.
         """
-        columns = (targets.tolist(), late.tolist(), peers.tolist(), place.tolist())
-        rows = (
-            self._was_behind(target, (one, *(peer for peer in others if peer >= 0)), point)
-            for target, one, others, point in zip(*columns, strict=True)
-        )
-        return np.fromiter(rows, np.bool_, len(targets))
+        behind = np.zeros(len(targets), np.bool_)
+        number = (peers >= 0).sum(axis=1)
+        for count in np.unique(number[number > 0]).tolist():
+            alike = np.flatnonzero(number == count)
+            others = peers[alike]
+            members = np.column_stack((late[alike], others[others >= 0].reshape(-1, count)))
+            for begin in range(0, len(alike), _BLOCK):
+                some = slice(begin, begin + _BLOCK)
+                rows = alike[some]
+                behind[rows] = self._were_behind(targets[rows], members[some], place[rows])
+        return behind
 
-    def _was_behind(self, target: int, members: Sequence[int], place: int) -> bool:
-        """Return whether the first of some members was behind the others at a point."""
-        first = max(place - self._most_back, 0)
-        begun = [self._begun(target, one, first, place) for one in members]
-        more = begun[0] - np.median(np.stack(begun[1:]), axis=0)
-        since, before = float(more[-1]), more[:-1]
-        return since > 0 and bool((before <= min(AHEAD * since, AT_EDGES)).any())
-
-    def _begun(self, target: int, member: int, first: int, last: int) -> I64:
-        """Pieces of work of a member from each of some points to a target."""
-        at_points, at_targets = self._of(member)
-        return np.asarray(at_targets[target] - at_points[first : last + 1])
+    def _were_behind(self, targets: I64, members: I64, place: I64) -> Bool:
+        """Return whether the first of each row of members was behind the others at a point."""
+        # What is before the first point is that point again, which changes no answer.
+        points = np.maximum(place[:, None] + np.arange(-self._most_back, 1), 0)
+        begun = np.empty((*members.shape, points.shape[1]), np.int64)
+        for member in np.unique(members).tolist():
+            at_points, at_targets = self._of(member)
+            row, column = np.nonzero(members == member)
+            begun[row, column] = at_targets[targets[row], None] - at_points[points[row]]
+        more = begun[:, 0] - np.median(begun[:, 1:], axis=1)
+        since, before = more[:, -1:], more[:, :-1]
+        had_begun = (before <= np.minimum(AHEAD * since, AT_EDGES)).any(axis=1)
+        return np.asarray((since[:, 0] > 0) & had_begun)
