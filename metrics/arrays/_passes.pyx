@@ -1,11 +1,12 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Compiled loops over operations, pieces of work and values.
 
-``step_replay.py``, ``path_lane.py`` and ``reductions.py`` implement the same in
+``step_replay.py``, ``path_lane.py``, ``reductions.py`` and ``by_column.py`` implement the same in
 Python, with full documentation and results that are equal to the bit. Indices in arguments are not
 checked against array bounds.
 """
 
+from libc.math cimport NAN
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint64_t
 
 import numpy as np
@@ -664,3 +665,77 @@ def along(
         else:
             piece = -1
     return found_array[:count].copy(), piece
+
+
+ctypedef fused Measured:
+    int64_t
+    double
+
+
+cdef enum:
+    # Rows that are read together: so many numbers of a column lie in one line of the cache.
+    TOGETHER = 8
+
+
+def marked_median(const Measured[:, :] values, const uint8_t[:, :] marks):
+    """Median of the marked numbers of each row; see ``by_column.marked_median``."""
+    cdef Py_ssize_t rows = values.shape[0], columns = values.shape[1]
+    cdef Py_ssize_t first, row, column, count, stop
+    cdef Py_ssize_t number[TOGETHER]
+    found_array = np.empty(rows)
+    cdef double[::1] found = found_array
+    cdef double[:, ::1] kept = np.empty((TOGETHER, columns + 1))
+    with nogil:
+        first = 0
+        while first < rows:
+            stop = min(rows - first, TOGETHER)
+            for row in range(stop):
+                number[row] = 0
+            for column in range(columns):
+                for row in range(stop):
+                    kept[row, number[row]] = <double> values[first + row, column]
+                    number[row] += marks[first + row, column]
+            for row in range(stop):
+                found[first + row] = _median(&kept[row, 0], number[row])
+            first += stop
+    return found_array
+
+
+cdef double _median(double* values, Py_ssize_t count) noexcept nogil:
+    """Median of numbers, which are put into another order; NaN of none."""
+    cdef Py_ssize_t place, middle = count // 2
+    cdef double high, low
+    if not count:
+        return NAN
+    high = _select(values, count, middle)
+    if count % 2:
+        return high
+    low = values[0]
+    for place in range(1, middle):
+        low = max(low, values[place])
+    return (low + high) / 2
+
+
+cdef double _select(double* values, Py_ssize_t count, Py_ssize_t wanted) noexcept nogil:
+    """Return the number at a place in ascending order; those before it are moved before it."""
+    cdef Py_ssize_t low = 0, high = count - 1, left, right
+    cdef double pivot
+    while low < high:
+        pivot = values[(low + high) // 2]
+        left, right = low, high
+        while left <= right:
+            while values[left] < pivot:
+                left += 1
+            while values[right] > pivot:
+                right -= 1
+            if left <= right:
+                values[left], values[right] = values[right], values[left]
+                left += 1
+                right -= 1
+        if wanted <= right:
+            high = right
+        elif wanted >= left:
+            low = left
+        else:
+            break
+    return values[wanted]

@@ -22,6 +22,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from msgspec import Struct
 
+from ccltui.metrics.arrays.by_column import take_rows
 from ccltui.metrics.arrays.reductions import row_max, row_min
 from ccltui.metrics.collectives.clocks.clock_model import ClockModel
 from ccltui.metrics.collectives.matching.match import (
@@ -370,8 +371,8 @@ def sync_points(
     return SyncPoints(
         tuple(labels),
         frozenset(groups[index].match.group for index in holding),
-        when[order],
-        np.concatenate(late)[order],
+        take_rows(when, order),
+        take_rows(np.concatenate(late), order),
         np.concatenate(number)[order],
         np.concatenate(row)[order],
     )

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from ccltui.metrics.arrays.by_column import take_rows
 from ccltui.metrics.arrays.reductions import row_any, row_count, rows_by_value, unique_inverse
 from ccltui.metrics.collectives.arrivals import Arrivals, GroupArrivals, SyncPoints, sync_points
 from ccltui.metrics.collectives.clocks.clock_model import ClockModel
@@ -584,7 +585,7 @@ class Causes:
             times = gather(group.match.where(rows), self.inputs, "start_ns")[:, columns]
             place = points.before(times)
         shortest = group.dur_ns[rows].argmin(axis=1) if late is None else late
-        when = points.arrival_ns[place] if times is None else times
+        when = take_rows(points.arrival_ns, place) if times is None else times
         return Targets(when, np.asarray(shortest, np.int64), place)
 
     def request(self, number: int, rows: I64) -> VerdictRequest:

@@ -12,13 +12,14 @@ kernels that run longer, and kernels that the late rank ran more often than its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 from msgspec import Struct
 
+from ccltui.metrics.arrays.by_column import marked_median, take_rows, zeros
 from ccltui.metrics.arrays.compiled import available
 from ccltui.metrics.arrays.intervals import Intervals
 from ccltui.metrics.arrays.reductions import (
@@ -56,7 +57,7 @@ class PeerComparison(Struct, frozen=True):
     def late_and_peers(self, values: I64 | F64) -> tuple[F64, F64]:
         """Value of the late rank, and the median of its peers; float64 [t]."""
         mine = np.asarray(values[np.arange(len(self.late)), self.late], np.float64)
-        return mine, _median(np.asarray(values, np.float64), self.punctual)
+        return mine, marked_median(values, self.punctual)
 
     def excess(self, values: I64 | F64) -> F64:
         """Value of the late rank minus the median of its peers, float64 [t]."""
@@ -75,20 +76,27 @@ def split(
 
     ``begin_ns``, ``end_ns`` and ``triggers`` are [t, m], the times on the clock of each member.
     """
-    found = {name: np.zeros(begin_ns.shape, np.int64) for name in (COMPUTE, OTHER_COLLECTIVE)}
+    found = {name: zeros(begin_ns.shape) for name in (COMPUTE, OTHER_COLLECTIVE)}
     for i, one in enumerate(activities):
         begin, end = begin_ns[:, i], end_ns[:, i]
-        for trigger in distinct_values(triggers[:, i]).tolist():
-            rows, layers = triggers[:, i] == trigger, one.layers(groups, trigger)
+        for rows, trigger in _by_trigger(triggers[:, i]):
+            layers = one.layers(groups, trigger)
             found[COMPUTE][rows, i] = _measure(layers.compute, begin[rows], end[rows])
             found[OTHER_COLLECTIVE][rows, i] = _measure(layers.other_comm, begin[rows], end[rows])
         for name, times in ((COPIES, one.copies), *one.idle.items()):
             if len(times):  # hosts do few of these things
                 if name not in found:
-                    found[name] = np.zeros(begin_ns.shape, np.int64)
+                    found[name] = zeros(begin_ns.shape)
                 found[name][:, i] = _measure(times, begin, end)
         one.settle()
     return found
+
+
+def _by_trigger(triggers: I32) -> Iterator[tuple[Bool | slice, int]]:
+    """Yield the rows of each trigger, and the trigger."""
+    several = distinct_values(triggers).tolist()
+    for trigger in several:
+        yield slice(None) if len(several) == 1 else triggers == trigger, trigger
 
 
 def own_comm_and_compute(
@@ -99,10 +107,10 @@ def own_comm_and_compute(
     triggers: I32,
 ) -> tuple[I64, I64]:
     """Return exposed time in collectives of ``groups`` and computation, each int64 ns [t, m]."""
-    stopped, computed = np.zeros((2, *begin_ns.shape), np.int64)
+    stopped, computed = zeros(begin_ns.shape), zeros(begin_ns.shape)
     for i, one in enumerate(activities):
-        for trigger in distinct_values(triggers[:, i]).tolist():
-            rows, layers = triggers[:, i] == trigger, one.layers(groups, trigger)
+        for rows, trigger in _by_trigger(triggers[:, i]):
+            layers = one.layers(groups, trigger)
             begin, end = begin_ns[rows, i], end_ns[rows, i]
             stopped[rows, i] = _measure(layers.own_comm, begin, end)
             computed[rows, i] = _measure(layers.compute, begin, end)
@@ -126,7 +134,7 @@ def hidden_ns(comparison: PeerComparison, seen: I64, every: I64) -> F64:
 
 def triggers_of(activities: Sequence[Activity], times_ns: I64, groups: frozenset[int]) -> I32:
     """Return the triggers of each time, as `Activity.triggers`, int32 [t, m]."""
-    found = np.empty(times_ns.shape, np.int32)
+    found = np.empty(times_ns.shape[::-1], np.int32).T
     for i, one in enumerate(activities):
         found[:, i] = one.triggers(times_ns[:, i], groups)
         one.settle()
@@ -155,7 +163,7 @@ def by_member(
     measure: Callable[[Activity, I64, I64], I64],
 ) -> I64:
     """Apply ``measure`` to each rank between times [t, m]; int64 [t, m]."""
-    found = np.empty(begin.shape, np.int64)
+    found = zeros(begin.shape)
     for i, one in enumerate(activities):
         found[:, i] = measure(one, begin[:, i], end[:, i])
         one.settle()
@@ -171,18 +179,6 @@ def _measure(intervals: Intervals, begin: I64, end: I64) -> I64:
         edges = np.concatenate((begin, end))
         intervals = intervals.clip(int(edges.min()), int(edges.max()))
     return np.asarray(intervals.before(end) - intervals.before(begin))
-
-
-def _median(values: F64, rows: Bool) -> F64:
-    """Median over the marked members, float64 [t]; NaN where none is marked."""
-    if values.shape[1] == 2:
-        return np.where(rows[:, 0], values[:, 0], np.where(rows[:, 1], values[:, 1], np.nan))
-    ordered = np.sort(np.where(rows, values, np.inf), axis=1)
-    number = row_count(rows)
-    line = np.arange(len(values))
-    low = ordered[line, np.maximum((number - 1) // 2, 0)]
-    high = ordered[line, np.minimum(number // 2, values.shape[1] - 1)]
-    return np.where(number > 0, (low + high) / 2, np.nan)
 
 
 MAX_COMPARED: Final = 5000
@@ -373,7 +369,10 @@ class ByTarget(Struct, frozen=True):
         """Select some arrivals by index."""
         columns = (getattr(self, name) for name in self.__struct_fields__)
         return type(self)(
-            *(one.take(rows) if isinstance(one, ByTarget) else one[rows] for one in columns)
+            *(
+                one.take(rows) if isinstance(one, ByTarget) else take_rows(one, rows)
+                for one in columns
+            )
         )
 
 
@@ -481,7 +480,8 @@ def _explained(
     extra, ratio = np.full((2, count), np.nan)
     known = np.flatnonzero(start.since >= 0)
     if len(known):
-        begin, end = points.arrival_ns[start.since[known]], targets.time_ns[known]
+        begin = take_rows(points.arrival_ns, start.since[known])
+        end = take_rows(targets.time_ns, known)
         comparison = PeerComparison(targets.late[known], start.punctual[known])
         measured = split(begin, end, activities, points.groups, start.triggers[known])
         for name, spent in measured.items():  # every target has a peer, so the others are 0
@@ -514,7 +514,7 @@ def find_start(points: SyncPoints, targets: Targets, activities: Sequence[Activi
     """
     count, size = targets.time_ns.shape
     since = np.full(count, -1, np.int64)
-    punctual = np.zeros((count, size), np.bool_)
+    punctual = np.zeros((size, count), np.bool_).T
     excess, carried = np.zeros(count), np.full(count, np.inf)
     triggers = triggers_of(activities, targets.time_ns, points.groups)
     left = np.arange(count)
@@ -555,15 +555,15 @@ def _lateness(
 
     All are counted from sync points.
     """
-    begin = points.arrival_ns[place]
-    late = points.late_ns[place] + (targets.time_ns - begin)
+    begin, behind = take_rows(points.arrival_ns, place), take_rows(points.late_ns, place)
+    late = behind + (targets.time_ns - begin)
     late = late - row_min(late)[:, np.newaxis]
     latest = late[np.arange(len(targets)), targets.late]
     peers = late < PUNCTUAL * latest[:, np.newaxis]
     comparison = PeerComparison(targets.late, peers)
     times = targets.time_ns
     stopped, computed = own_comm_and_compute(begin, times, activities, points.groups, triggers)
-    carried_ns = comparison.excess(points.late_ns[place] + stopped)
+    carried_ns = comparison.excess(behind + stopped)
     every = by_member(activities, begin, times, compute_time)
     carried_ns += hidden_ns(comparison, computed, every)
     copied = by_member(activities, begin, times, copy_time)

@@ -1,0 +1,48 @@
+"""Rows and medians of arrays whose columns lie side by side."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ccltui.metrics.arrays import by_column
+from ccltui.metrics.arrays.compiled import available
+from ccltui.parsers.array_types import I64
+
+
+def test_rows_are_those_of_numpy_with_each_column_side_by_side() -> None:
+    values = np.arange(12).reshape(4, 3)
+    rows = np.array([3, 0, 0])
+
+    assert by_column.take_rows(values, rows).tolist() == values[rows].tolist()
+    assert by_column.take_rows(values, rows).T.flags.c_contiguous
+    assert by_column.take_rows(values[:, 0], rows).tolist() == [9, 0, 0]
+    assert by_column.zeros((4, 3)).tolist() == [[0] * 3] * 4
+    assert by_column.zeros((4, 3))[:, 1].flags.c_contiguous
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3, 8, 33])
+@pytest.mark.parametrize("dtype", [np.int64, np.float64])
+def test_median_of_marked_numbers(columns: int, dtype: type) -> None:
+    random = np.random.default_rng(columns)
+    values: I64 = random.integers(-5, 50, (21, columns)).astype(dtype)
+    marks = random.random((21, columns)) < 0.4
+    if columns == 2:
+        marks[:, 1] &= ~marks[:, 0]  # of two ranks one is late
+
+    found = by_column.marked_median(values, marks)
+
+    for row, expected in enumerate(found.tolist()):
+        chosen = values[row][marks[row]]
+        assert np.array_equal([expected], [np.median(chosen)] if len(chosen) else [np.nan], True)
+
+
+@pytest.mark.skipif(not available(), reason="the compiled modules are not built")
+@pytest.mark.parametrize("shape", [(0, 3), (1, 1), (9, 4), (17, 130)])
+def test_compiled_medians_are_equal_to_those_of_sorting(shape: tuple[int, int]) -> None:
+    random = np.random.default_rng(7)
+    values = random.integers(0, 40, shape) * 1_000_000_007
+    marks = random.random(shape) < 0.5
+    for given in (values, values.T.copy().T, values / 3):
+        compiled = by_column._marked_median_compiled(given, marks)
+        assert np.array_equal(compiled, by_column._marked_median(given, marks), equal_nan=True)
