@@ -50,7 +50,8 @@ SHOWN_BY: Final[dict[str, str]] = {
     NCCL_RAS.kind: _HANG,
     WATCHDOG_LOG.kind: _HANG,
     FLIGHT_RECORD.kind: _HANG,
-    NCCL_INSPECTOR.kind: "ccltui explain DIR, --metric duration_lag",
+    NCCL_INSPECTOR.kind: "ccltui explain DIR, ccltui DIR (the Hours pane, ^), "
+    "--metric duration_lag, --metric inspector_busbw",
     NCCL_INSPECTOR_PROM.kind: "ccltui explain DIR",
     MEMORY_SNAPSHOT.kind: "ccltui explain DIR, --metric memory_peaks",
     NCCL_LOG.kind: "--metric nccl_transport",

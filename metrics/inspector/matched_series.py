@@ -22,6 +22,12 @@ Load = Callable[[], Records]
 _MOST_SPREAD: Final = 4
 """Numbers from the first to the last for each record, up to which each number has a place."""
 _NEVER_US: Final = np.iinfo(np.int64).max
+LEAST_WINDOWS: Final = 3
+"""In a row: a late window may be a checkpoint, and a slow one other traffic on the network."""
+LEAST_INSTANCES: Final = 8
+"""Of a part of time that is judged: the median of fewer is that of a few hiccups."""
+_LEAST_IN_THIRD: Final = 5
+"""Likewise of a third of a recording: all three have to agree."""
 
 
 class Instances:
@@ -29,6 +35,7 @@ class Instances:
 
     Attributes:
         num_members: Number of members.
+        spread: Number of instances from the first recorded number to the last.
         seen: Number of instances that any member recorded.
         size: Bytes of the message of each complete instance, in order of numbers: all members
             recorded it, with one size.
@@ -46,12 +53,12 @@ class Instances:
         self.num_members = len(members)
         self._members = members
         self._first = min(first for first, _, _ in numbers)
-        self._spread = max(last for _, last, _ in numbers) - self._first + 1
+        self.spread = max(last for _, last, _ in numbers) - self._first + 1
         most = max(count for _, _, count in numbers)
         self._listed: I64 | None = None
-        if self._spread > _MOST_SPREAD * most:
+        if self.spread > _MOST_SPREAD * most:
             self._listed = self._all_numbers()
-        self._count = self._spread if self._listed is None else len(self._listed)
+        self._count = self.spread if self._listed is None else len(self._listed)
         self._match()
 
     def _all_numbers(self) -> I64:
@@ -165,3 +172,52 @@ class Windows:
     def of(self, chosen: I64) -> Bool:
         """Which values are in windows of these numbers, by window."""
         return np.repeat(np.isin(self.number, chosen), self.count)
+
+
+def in_runs(chosen: Bool, least: int = LEAST_WINDOWS) -> Bool:
+    """Return which of the chosen windows, in order, have enough chosen ones beside them.
+
+    What lasts is told so from single hiccups, which are as many in a day as one likes.
+    """
+    found = chosen.copy()
+    for begin, end in _runs(chosen):
+        found[begin:end] = end - begin >= least
+    return found
+
+
+def _runs(chosen: Bool) -> list[tuple[int, int]]:
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], chosen, [False])).astype(np.int8)))
+    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
+
+
+def between_ends(chosen: Bool, ends: Bool) -> Bool:
+    """Return runs of chosen windows from the first to the last of ``ends`` in each."""
+    found = np.zeros_like(chosen)
+    for begin, end in _runs(chosen):
+        inner = np.flatnonzero(ends[begin:end])
+        if len(inner):
+            found[begin + inner[0] : begin + inner[-1] + 1] = True
+    return found
+
+
+def joined_windows(count: I64) -> I64:
+    """Return the part of each window, of windows with so many instances, in order.
+
+    Neighbours are joined until a part has enough instances to be judged. Empty where that leaves
+    too few parts.
+    """
+    part_of, held, part = list[int](), 0, 0
+    for number in count.tolist():
+        part_of.append(part)
+        held += number
+        if held >= LEAST_INSTANCES:
+            held, part = 0, part + 1
+    if part < LEAST_WINDOWS:
+        return np.empty(0, np.int64)
+    return np.minimum(part_of, part - 1)  # what is left over belongs to the last part
+
+
+def thirds(count: int) -> I64:
+    """Return the third of each of so many instances; one part where they are too few for three."""
+    parts = LEAST_WINDOWS if count >= LEAST_WINDOWS * _LEAST_IN_THIRD else 1
+    return np.arange(count) * parts // max(count, 1)

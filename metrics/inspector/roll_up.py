@@ -11,7 +11,16 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from ccltui.metrics.inspector.matched_series import Instances, Windows
+from ccltui.metrics.inspector.matched_series import (
+    LEAST_INSTANCES,
+    LEAST_WINDOWS,
+    Instances,
+    Windows,
+    between_ends,
+    in_runs,
+    joined_windows,
+    thirds,
+)
 from ccltui.metrics.inspector.rolled_job import (
     Group,
     MemberLag,
@@ -34,8 +43,8 @@ LEAST_LAG_US: Final = 100
 """Launches of kernels differ by tens of µs between ranks that do the same."""
 LEAST_SHARE: Final = 0.2
 """Of the transfer, whose own time varies by a tenth between instances."""
-LEAST_WINDOWS: Final = 3
-"""One late window may be a checkpoint or a collection of garbage."""
+_DUMP_GAP_US: Final = 50_000
+"""Lines of one dump are some µs apart, and dumps at least a tenth of a second."""
 _ALL_PARTS: Final = frozenset(("AllGather", "AllGatherV", "ReduceScatter"))
 _NO_FACTOR: Final = frozenset(("All2All", "Invalid"))
 """The writer has no bandwidth on the bus for these."""
@@ -78,9 +87,11 @@ def rolled_up(
     last_us = max((one.last_us for one in times), default=0)
     table, found = _Table(), list[Group]()
     counts: list[SeriesCount] = []
+    gaps: list[int] = []
     for members in groups:
-        spans = [_count(one) for one in members]
+        spans, intervals = zip(*map(_count, members), strict=True)
         counts += spans
+        gaps += [interval for interval in intervals if interval]
         if len(members) == members[0].series.communicator.n_ranks > 1:
             numbers = [(one.first_number, one.last_number, one.records) for one in spans]
             instances = Instances([one.load for one in members], numbers)
@@ -94,6 +105,7 @@ def rolled_up(
         dropped=sum(dropped) if dropped else None,
         first_us=first_us,
         last_us=last_us,
+        interval_us=round(float(np.median(gaps))) if gaps else 0,
         num_records=sum(one.facts.num_records for one in files),
         unread=tuple(left_out),
     )
@@ -147,12 +159,22 @@ def _labels(files: Sequence[InspectorFile]) -> list[str]:
     return [place if rank is None else str(rank) for place, rank in zip(places, found, strict=True)]
 
 
-def _count(member: _Member) -> SeriesCount:
-    number = member.load().number
-    series = member.series
-    name = series.communicator.name or series.communicator.id
-    first, last = int(number[0]), int(number[-1])
-    return SeriesCount(member.label, name, series.operation, len(number), first, last)
+def _count(member: _Member) -> tuple[SeriesCount, int]:
+    """Return what a series holds, and µs between its first two dumps; 0 where it has one."""
+    records, series = member.load(), member.series
+    gaps = np.diff(records.written_us)
+    between = gaps[gaps > _DUMP_GAP_US]
+    count = SeriesCount(
+        label=member.label,
+        communicator=series.communicator.name or series.communicator.id,
+        n_ranks=series.communicator.n_ranks,
+        operation=series.operation,
+        records=len(records),
+        first_number=int(records.number[0]),
+        last_number=int(records.number[-1]),
+        median_us=float(np.median(records.exec_us)),
+    )
+    return count, int(between[0]) if len(between) else 0
 
 
 def _group(
@@ -166,12 +188,19 @@ def _group(
     hosts = tuple(one.process[0] for one in members)
     series, complete = members[0].series, len(instances)
     if not complete:
-        return Group(series.communicator, series.operation, labels, hosts, instances.seen, 0)
-    windows = Windows(window(instances.written_us))
-    shortest = windows.sorted(instances.shortest_us)
+        return Group(
+            series.communicator,
+            series.operation,
+            labels,
+            hosts,
+            instances.seen,
+            0,
+            instances.spread,
+        )
+    window_of = window(instances.written_us)
+    windows = Windows(window_of)
     found = [_lag_rows(instances, windows, table, (number, at)) for at in range(len(members))]
-    medians = np.stack([by_window for by_window, _ in found])
-    late = _late(medians, windows.median(shortest), len(members))
+    late = _late_windows(instances, windows, window_of, [medians for medians, _ in found])
     return Group(
         series.communicator,
         series.operation,
@@ -179,9 +208,11 @@ def _group(
         hosts,
         instances.seen,
         complete,
+        instances.spread,
+        int(instances.total_us.sum()) - len(members) * int(instances.shortest_us.sum()),
         lags=tuple(
-            _late_member(instances, windows, at, windows.number[late[at]])
-            if late[at].any()
+            _late_member(instances, windows, at, late[at])
+            if len(late[at])
             else MemberLag(middle / 1e3, complete)
             for at, (_, middle) in enumerate(found)
         ),
@@ -213,8 +244,36 @@ def _lag_rows(
     return medians, float(np.median(lag))
 
 
+def _late_windows(
+    instances: Instances, windows: Windows, window: I64, medians: Sequence[F64]
+) -> list[I64]:
+    """Return the windows in which each member is late; ``medians`` are those of its lag by window.
+
+    Windows of few instances are taken together. Where too few parts are left, members are judged by
+    the thirds of their instances: one that is late in all of them is late in every window.
+    """
+    parts, part_of = windows, np.arange(len(windows.number))
+    each = np.stack(medians), windows.median(windows.sorted(instances.shortest_us))
+    members = instances.num_members
+    if len(part_of) < LEAST_WINDOWS or windows.count.min() < LEAST_INSTANCES:
+        part_of = joined_windows(windows.count)
+        is_joined = len(part_of) > 0
+        at = np.searchsorted(windows.number, window)
+        parts = Windows(part_of[at] if is_joined else thirds(len(window)))
+        lags = (parts.sorted(instances.lag_us(one)) for one in range(members))
+        medians = [parts.median(lag) for lag in lags]
+        part_of = part_of if is_joined else np.zeros(len(windows.number), np.int64)
+    shortest = parts.median(parts.sorted(instances.shortest_us))
+    late = _late(np.stack(medians), shortest, members)
+    # a part of several windows may begin before a member is late
+    return [
+        windows.number[between_ends(in_runs(by_part)[part_of], by_window)]
+        for by_part, by_window in zip(late, _late(*each, members), strict=True)
+    ]
+
+
 def _late(medians: F64, transfer: F64, num_members: int) -> Bool:
-    """Return in which windows each member is late, members × windows; not below the least number.
+    """Return in which windows the lag of each member is late, members × windows.
 
     ``medians`` are median lags in µs, members × windows, ``transfer`` the median of the shortest
     executions of a window.
@@ -222,9 +281,8 @@ def _late(medians: F64, transfer: F64, num_members: int) -> Bool:
     beyond = medians - np.median(medians, axis=0)
     if num_members == 2:  # the middle of two is their mean: either may be first
         beyond = beyond * 2
-    late = beyond > np.maximum(LEAST_LAG_US, LEAST_SHARE * transfer)
-    found: Bool = np.logical_and(late, (late.sum(axis=1) >= LEAST_WINDOWS)[:, None])
-    return found
+    late: Bool = beyond > np.maximum(LEAST_LAG_US, LEAST_SHARE * transfer)
+    return late
 
 
 def _late_member(instances: Instances, windows: Windows, member: int, late: I64) -> MemberLag:
@@ -268,7 +326,10 @@ def _rates(
             )
         )
         transfer_us = int(instances.shortest_us[chosen].sum())
-        found.append(SizeRate(size_class, len(rates), float(np.median(rates)), transfer_us))
+        third = thirds(len(rates))
+        by_third = [float(np.median(rates[third == one])) for one in np.unique(third)]
+        middle = float(np.median(rates))
+        found.append(SizeRate(size_class, len(rates), middle, transfer_us, tuple(by_third)))
     return found
 
 

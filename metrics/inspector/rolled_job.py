@@ -52,13 +52,15 @@ class MemberLag(Struct, frozen=True):
 class SizeRate(Struct, frozen=True):
     """Median bus bandwidth of a group over all time, of messages of one size class.
 
-    ``transfer_us`` is the sum of the shortest executions of its instances.
+    ``transfer_us`` is the sum of the shortest executions of its instances, ``thirds`` are the
+    medians of the first, second and last third of them; one median where there are few.
     """
 
     size_class: int
     instances: int
     busbw_gbs: float
     transfer_us: int
+    thirds: tuple[float, ...] = ()
 
 
 class Group(Struct, frozen=True):
@@ -71,6 +73,8 @@ class Group(Struct, frozen=True):
         hosts: Host of each member.
         seen: Number of instances that any member recorded.
         complete: Number of those that all members recorded with one size.
+        numbered: Number of instances from the first recorded number to the last.
+        waited_us: What all members together wait for the last one, at all complete instances.
         lags: Of each member; empty without instances.
         rates: By size class.
     """
@@ -81,6 +85,8 @@ class Group(Struct, frozen=True):
     hosts: tuple[str, ...]
     seen: int
     complete: int
+    numbered: int
+    waited_us: int = 0
     lags: tuple[MemberLag, ...] = ()
     rates: tuple[SizeRate, ...] = ()
 
@@ -91,14 +97,19 @@ class Group(Struct, frozen=True):
 
 
 class SeriesCount(Struct, frozen=True):
-    """Records of one rank, communicator and type; numbers are sequence numbers."""
+    """Records of one rank, communicator and type.
+
+    Numbers are sequence numbers; ``median_us`` is the median execution, waiting included.
+    """
 
     label: str
     communicator: str
+    n_ranks: int
     operation: str
     records: int
     first_number: int
     last_number: int
+    median_us: float
 
 
 class RolledFacts(Struct, frozen=True):
@@ -111,6 +122,7 @@ class RolledFacts(Struct, frozen=True):
         dropped: Collectives that writers state as dropped, None where none states it.
         first_us: When the first record was written, µs since the epoch.
         last_us: When the last record was written.
+        interval_us: Time from the first dump to the second, 0 where there is one only.
         num_records: Records in all files.
         unread: Files, lines and communicators that are left out, each with the reason.
     """
@@ -121,6 +133,7 @@ class RolledFacts(Struct, frozen=True):
     dropped: int | None
     first_us: int
     last_us: int
+    interval_us: int
     num_records: int
     unread: tuple[str, ...]
 
@@ -130,9 +143,13 @@ class RolledFacts(Struct, frozen=True):
         return len({one.label for one in self.series})
 
     @property
-    def recorded_s(self) -> float:
-        """Seconds from the first record to the last; the operations before the first are not in."""
-        return (self.last_us - self.first_us) / 1e6
+    def recorded_s(self) -> float | None:
+        """Seconds that the records are of; None where all were written at one moment.
+
+        The first dump is of the operations before it, for as long as until the second.
+        """
+        between = self.last_us - self.first_us
+        return (between + self.interval_us) / 1e6 if self.interval_us else None
 
 
 class RolledJob(Struct, frozen=True):

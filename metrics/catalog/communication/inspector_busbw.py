@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from statistics import median
+from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason
@@ -16,13 +17,6 @@ if TYPE_CHECKING:
     from ccltui.metrics.result import Result
     from ccltui.metrics.view.job_view import View
 
-_SLOW_SHARE: Final = 0.7
-"""Links of one kind differ by less than a tenth; a link that lost one of two lanes has 0.5."""
-_LEAST_WINDOWS: Final = 3
-"""One slow window may be other work on the same network."""
-_LEAST_PEERS: Final = 2
-"""Of two groups, either may be the unusual one."""
-
 
 @metric(
     unit="GB/s",
@@ -30,10 +24,12 @@ _LEAST_PEERS: Final = 2
         "Median bus bandwidth (10⁹ bytes/s) of the slowest group of collectives: one type and size"
         " class (a power of two) of one communicator, in records of NCCL Inspector. Of an instance"
         " that all members recorded, bytes on the bus over the shortest execution time of a member,"
-        " as the last to arrive waits for nobody. A group is slow where its median is below 0.7 of"
-        " that of at least two equal groups (type, size class, ranks, nodes) in three windows;"
-        " without one, the lowest median of all groups. `groups` lists the windows of slow groups"
-        " alone; `lost_s` is what these take longer than at the median of their equals."
+        " as the last to arrive waits for nobody. A group is slow where it is below 0.7 of equal"
+        " groups (type, size class, ranks, nodes), else of itself at other times, in three windows"
+        " in a row (of a recording of fewer windows in each third). Without one, the lowest median"
+        " of all groups. `groups` lists the windows of slow groups alone; `lost_s` is what these"
+        " take longer than at `usual_gbs`, that of the `num_peers` equal groups or of the group"
+        " itself."
     ),
     needs=("records of NCCL Inspector of all members of a communicator",),
     keys=(
@@ -93,6 +89,10 @@ def _rows(job: RolledJob) -> list[dict[str, Any]]:
             "transfer_s": rate.transfer_us / 1e6,
             "lost_s": None,
             "slow": False,
+            "slow_gbs": None,
+            "usual_gbs": None,
+            "num_peers": None,
+            "slow_windows": [],
         }
         for number, group in enumerate(job.facts.groups)
         for rate in group.rates
@@ -106,32 +106,24 @@ def _windows(job: RolledJob, place: tuple[int, int]) -> list[list[float]]:
 
 
 def _compare(job: RolledJob, rows: Sequence[dict[str, Any]]) -> None:
-    """Mark groups that are slower than equal ones at the same time."""
+    """Mark groups that are slower than equal ones, or than at other times."""
+    from ccltui.metrics.inspector.slow_rates import slow_rates  # noqa: PLC0415
+
+    slow = {(one.group, one.size_class): one for one in slow_rates(job)}
     equal: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
         equal[row["operation"], row["least_bytes"], row["n_ranks"], row["nnodes"]].append(row)
-    for group in equal.values():
-        if len(group) > _LEAST_PEERS:
-            _compare_equal(job, group)
-
-
-def _compare_equal(job: RolledJob, group: Sequence[dict[str, Any]]) -> None:
-    import numpy as np  # noqa: PLC0415
-
-    places = [job.rows("rate", *row["place"]) for row in group]
-    numbers = np.unique(np.concatenate([job.rate("window")[rows] for rows in places]))
-    rates = np.full((len(group), len(numbers)), np.nan)
-    for number, rows in enumerate(places):
-        at = np.searchsorted(numbers, job.rate("window")[rows])
-        rates[number, at] = job.rate("busbw_gbs")[rows]
-    for number, row in enumerate(group):
-        others = np.delete(rates, number, axis=0)
-        compared = (~np.isnan(others)).sum(axis=0) >= _LEAST_PEERS
-        medians = np.nanmedian(others[:, compared], axis=0)
-        row["slow"] = int((rates[number, compared] < _SLOW_SHARE * medians).sum()) >= _LEAST_WINDOWS
-        row["peers_gbs"] = float(np.median([one["busbw_gbs"] for one in group if one is not row]))
-        if row["slow"]:
-            row["lost_s"] = row["transfer_s"] * max(1 - row["busbw_gbs"] / row["peers_gbs"], 0)
+    for row in rows:
+        alike = equal[row["operation"], row["least_bytes"], row["n_ranks"], row["nnodes"]]
+        if len(alike) > 1:
+            row["peers_gbs"] = median(one["busbw_gbs"] for one in alike if one is not row)
+        found = slow.get(row["place"])
+        if found is not None:
+            row["slow"] = True
+            row["lost_s"] = sum(found.extra_us) / 1e6
+            row["slow_gbs"], row["usual_gbs"] = found.busbw_gbs, found.usual_gbs
+            row["num_peers"] = found.num_peers
+            row["slow_windows"] = list(found.windows)
 
 
 metric_cal = inspector_busbw.document_of

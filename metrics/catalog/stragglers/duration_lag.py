@@ -21,10 +21,10 @@ if TYPE_CHECKING:
         "Median lag of the rank that arrives latest, in the windows where it is late: of each"
         " collective that all members recorded, the longest execution time less that of the rank,"
         " as who comes last waits for nobody. A rank is late in a window where its median lag"
-        " exceeds that of the middle member by 0.1 ms and by a fifth of the transfer, in at least"
-        " three windows. Without a late rank, the largest median of all. `ranks` lists the windows"
-        " of late ranks alone; `waited_s` is what the other members together wait in these. No"
-        " clocks are compared."
+        " exceeds that of the middle member by 0.1 ms and by a fifth of the transfer, in three"
+        " windows in a row (of a recording of fewer windows in each third). Without a late rank,"
+        " the largest median of all. `ranks` lists the windows of late ranks alone; `waited_s` is"
+        " what the other members together wait in these. No clocks are compared."
     ),
     needs=("records of NCCL Inspector of all members of a communicator",),
     keys=(

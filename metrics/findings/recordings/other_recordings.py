@@ -45,6 +45,11 @@ RECORD: Final = (
     "export_chrome_trace on each rank) or with nsys; docs/collect.md has scripts."
 )
 
+_NOT_WRITTEN: Final = (
+    "Look whether the job came as far as writing these files, and whether the disk is full. NCCL "
+    "Inspector and profilers write at intervals, or when the job ends."
+)
+
 
 def filtered_answer(view: View) -> Answer | None:
     """Return how long the kernels of a filtered recording last, None where it is whole."""
@@ -185,12 +190,14 @@ def _execution_traces(view: View) -> Iterator[ExecutionTrace]:
 def empty_answer(view: View) -> Answer:
     """Return what is in a recording without work, and what to record."""
     ranks = view.job.ranks
+    files = view.job.discovery.files
+    is_empty = not ranks and all(file.size_bytes == 0 for file in files)
     finding = Finding(
         kind="nothing",
         text=sentence(_what_is_here(view)),
         more=sentence(_on_hosts(view)),
         sure=Sure(what="high"),
-        do=RECORD,
+        do=_NOT_WRITTEN if is_empty else RECORD,
     )
     return Answer(
         recording="no_work" if ranks else "no_trace",
@@ -210,7 +217,9 @@ def _what_is_here(view: View) -> str:
     if not ranks:
         if len(files) == 1 and files[0].problem is not None:
             return f"no profiler trace found, only {files[0].path}: {files[0].problem}"
-        kinds = Counter(file.kind.replace("_", " ") for file in files)
+        kinds = Counter(
+            file.kind.replace("_", " ") if file.size_bytes else "empty" for file in files
+        )
         held = listed([f"{n} {kind}" for kind, n in kinds.most_common()], 4)
         noun = "file" if len(files) == 1 else "files"
         return f"no profiler trace found, only {held} {noun}"

@@ -115,23 +115,24 @@ def test_the_findings_name_the_late_rank_and_the_slow_pair(tmp_path: Path) -> No
     answer = log_answer(view_of(write_job(tmp_path)))
 
     assert answer is not None
-    late, slow = answer.findings
-    # 30 instances at which seven ranks wait 3 ms, of 59 s of eight ranks
+    late, slow, reached = answer.findings
+    # 30 instances at which seven ranks wait 3 ms, of 60 s of eight ranks
     assert late.text == (
         "The others wait 0.1 % of the time for rank 5, which arrives 3 ms late at AllReduce of "
         "default_pg from 2026-05-28 20:27:10 UTC on (NCCL Inspector)."
     )
-    assert late.share == pytest.approx(30 * 7 * 0.003 / (8 * 59))
+    assert late.share == pytest.approx(30 * 7 * 0.003 / (8 * 60))
     assert late.cost_ms == pytest.approx(30 * 7 * 3 / 8)
     assert (late.kind, late.where.ranks, late.where.host) == ("waiting_for_rank", ("5",), "node-b")
     assert slow.text == (
-        "AllGather of ranks 2 and 6 (mesh_dp) reaches 5 GB/s of bus bandwidth, equal groups 16: "
-        "less than 0.1 % of the time is lost (NCCL Inspector)."
+        "The link of ranks 2 and 6 is slow: AllGather of mesh_dp reaches 5 GB/s of bus bandwidth, "
+        "equal groups 16; less than 0.1 % of the time is lost (NCCL Inspector)."
     )
     assert (slow.kind, slow.where.ranks, slow.where.group) == ("slow_link", ("2", "6"), "mesh_dp")
     # 60 gathers of two ranks take 3.2 ms, where others take 1
     assert slow.cost_ms == pytest.approx(60 * 2 * 2.2 / 8)
     assert (late.sure.what, late.sure.who, late.sure.how_much) == ("high", "medium", "low")
+    assert reached.text.startswith("AllGather of mesh_dp reaches 16 GB/s of bus bandwidth")
 
 
 def test_a_rank_that_recovers_is_late_until_then(tmp_path: Path) -> None:

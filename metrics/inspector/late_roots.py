@@ -1,0 +1,247 @@
+"""Where lateness begins: a rank that is late at one collective may have been held up at another.
+
+All members leave a collective together. A rank that waited at one for somebody else is late at the
+next of another communicator, as are all that waited with it; so is a member of a group whose
+transfers are slow. Only who was late without such a reason makes the others wait.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from msgspec import Struct
+
+from ccltui.metrics.inspector.slow_rates import SlowRate, slow_rates
+from ccltui.parsers.array_types import F64, I64
+from ccltui.parsers.names import natural_key
+
+if TYPE_CHECKING:
+    from ccltui.metrics.inspector.rolled_job import MemberLag, RolledJob
+
+_EXPLAINS: Final = 0.6
+"""Share of the lateness of a rank that lateness or slowness elsewhere has to come to. Medians and
+records that are missing make the two differ by a third."""
+_HELD_UP: Final = 0.5
+"""Share of the lateness of another from which on a rank is late there itself."""
+_RIVALS: Final = 0.4
+"""Share of the lateness of a rank from which on another is late as much, only at other calls."""
+_TOGETHER: Final = 0.5
+"""Share of their windows in which the ranks of a host are late together."""
+
+
+class LateRoot(Struct, frozen=True):
+    """A rank, or all ranks of a host, that others wait for.
+
+    Attributes:
+        labels: The ranks.
+        host: Their host.
+        group: Number of the group in which most is waited for them, or for those they hold up.
+        lag_ms: Lag there, of the one that is waited for most.
+        late: Label of the one that is late there: one of ``labels``, else one that they hold up.
+        windows: Windows in which it is late there.
+        waited_us: What all others together wait for them, and for those that they hold up.
+        held_up: Ranks that are late because of them.
+    """
+
+    labels: tuple[str, ...]
+    host: str
+    group: int
+    lag_ms: float
+    late: str
+    windows: tuple[int, ...]
+    waited_us: int
+    held_up: tuple[str, ...] = ()
+
+
+Members = tuple[str, ...]
+"""Labels of the ranks of a group."""
+
+
+class Lateness(Struct, frozen=True):
+    """Who is late in a job, the most waited for first, and what groups with slow transfers cause.
+
+    Attributes:
+        roots: Ranks and hosts.
+        slow: Groups with slow transfers.
+        behind_us: What is waited for ranks because of slow transfers, by the members of the group.
+        turns: Ranks that are late about as often as others that are late in between.
+    """
+
+    roots: tuple[LateRoot, ...]
+    slow: tuple[SlowRate, ...]
+    behind_us: Mapping[Members, int]
+    turns: Members
+
+
+class _Pair(Struct, frozen=True):
+    """A member of a group that is late there."""
+
+    group: int
+    member: int
+    label: str
+    lag: MemberLag
+
+
+def lateness(job: RolledJob) -> Lateness:
+    """Return where the lateness of the ranks of a job begins."""
+    return _Search(job).result()
+
+
+class _Search:
+    def __init__(self, job: RolledJob) -> None:
+        self._job = job
+        self._groups = job.facts.groups
+        self._slow = slow_rates(job)
+        self._sums: dict[int, tuple[I64, F64]] = {}
+        self._places: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        self._hosts: dict[str, str] = {}
+        self._late: dict[str, list[_Pair]] = defaultdict(list)
+        for number, group in enumerate(self._groups):
+            for member, label in enumerate(group.labels[: len(group.lags)]):
+                self._places[label].append((number, member))
+                self._hosts[label] = group.hosts[member]
+                lag = group.lags[member]
+                if lag.late_windows:
+                    self._late[label].append(_Pair(number, member, label, lag))
+
+    def result(self) -> Lateness:
+        because: dict[str, list[_Pair]] = defaultdict(list)
+        behind: dict[Members, int] = defaultdict(int)
+        turns: dict[str, None] = {}
+        for pairs in self._late.values():
+            for pair in pairs:
+                cause = self._root(pair)
+                if self._has_rival(pair):
+                    turns[pair.label] = None
+                elif isinstance(cause, tuple):
+                    behind[cause] += pair.lag.waited_us
+                else:
+                    because[cause].append(pair)
+        roots = self._by_host(because)
+        roots.sort(key=lambda one: (-one.waited_us, [natural_key(each) for each in one.labels]))
+        return Lateness(tuple(roots), tuple(self._slow), behind, tuple(turns))
+
+    def _has_rival(self, pair: _Pair) -> bool:
+        """Return whether another member is late in all about as much, in between."""
+        windows = np.array(pair.lag.late_windows)
+        lags = self._groups[pair.group].lags
+        in_all = self._in_windows(pair.group, windows, beyond=False)
+        others = [
+            float(in_all[at])
+            for at, lag in enumerate(lags)
+            if np.isin(windows, lag.late_windows).mean() < _TOGETHER
+        ]
+        return max(others, default=0.0) >= _RIVALS * float(in_all[pair.member])
+
+    def _root(self, pair: _Pair) -> str | Members:
+        """Return the rank, or the members of the slow group, that make a rank late."""
+        seen = {pair.label}
+        while True:
+            cause = self._cause(pair)
+            if isinstance(cause, tuple) or cause in seen:
+                return cause
+            # one that is late, and nowhere for itself, is followed to what holds it up
+            late = self._late.get(cause)
+            if not late or any(self._cause(one) == cause for one in late):
+                return cause
+            seen.add(cause)
+            pair = max(late, key=lambda one: one.lag.waited_us)
+
+    def _cause(self, pair: _Pair) -> str | Members:
+        """Return who or what holds a rank up; its own label where nobody does."""
+        windows, late_us = np.array(pair.lag.late_windows), self._late_us(pair)
+        slow = self._slow_us(pair, windows)
+        if slow and sum(slow.values()) >= _EXPLAINS * late_us:
+            return max(slow, key=lambda one: (slow[one], one))
+        best, most = pair.label, 0.0
+        for number, member in self._places[pair.label]:
+            if self._groups[number].communicator == self._groups[pair.group].communicator:
+                continue
+            by_member = self._in_windows(number, windows)
+            first = int(by_member.argmax())
+            held = float(by_member[first])
+            if (
+                first != member
+                and held >= max(_EXPLAINS * late_us, most)
+                and by_member[member] < _HELD_UP * held
+            ):
+                best, most = self._groups[number].labels[first], held
+        return best
+
+    def _slow_us(self, pair: _Pair, windows: I64) -> dict[Members, float]:
+        """Return what slow transfers of other groups take of the time of a late rank."""
+        found: dict[Members, float] = defaultdict(float)
+        for slow in self._slow:
+            labels = self._groups[slow.group].labels
+            if pair.label in labels and labels != self._groups[pair.group].labels:
+                extra = np.array(slow.extra_us)[np.isin(slow.windows, windows)]
+                found[labels] += self._scaled(slow.group, float(extra.sum()))
+        return found
+
+    def _late_us(self, pair: _Pair) -> float:
+        return float(self._in_windows(pair.group, np.array(pair.lag.late_windows))[pair.member])
+
+    def _in_windows(self, number: int, windows: I64, *, beyond: bool = True) -> F64:
+        """Return by how much each member of a group is late in all, in µs.
+
+        ``beyond``: beyond the middle member in each window, of two beyond the earlier.
+        """
+        held, by_window = self._sums_of(number)
+        sums = by_window[:, np.isin(held, windows)]
+        if beyond:
+            sums = sums - (np.median(sums, axis=0) if len(sums) > 2 else sums.min(axis=0))
+        return np.asarray(sums.sum(axis=1))
+
+    def _sums_of(self, number: int) -> tuple[I64, F64]:
+        """Return the windows of a group, and the sums of lags, members × windows, in µs."""
+        if number not in self._sums:
+            rows = [
+                self._job.rows("lag", number, at) for at in range(len(self._groups[number].lags))
+            ]
+            sums = np.stack([self._job.lag("sum_us")[one] for one in rows]).astype(np.float64)
+            windows = self._job.lag("window")[rows[0]]
+            self._sums[number] = windows, self._scaled(number, 1.0) * sums
+        return self._sums[number]
+
+    def _scaled(self, number: int, value: float) -> float:
+        """Return a sum over instances that were matched as one over all of the group."""
+        group = self._groups[number]
+        return value * group.numbered / group.complete
+
+    def _by_host(self, because: dict[str, list[_Pair]]) -> list[LateRoot]:
+        """Return the roots; all ranks of a host that are late together are one."""
+        ranks_of: dict[str, list[str]] = defaultdict(list)
+        for label, host in self._hosts.items():
+            ranks_of[host].append(label)
+        found, left = list[LateRoot](), dict(because)
+        for host, labels in ranks_of.items():
+            if len(labels) > 1 and len(ranks_of) > 1 and all(label in because for label in labels):
+                pairs = [left.pop(label) for label in labels]
+                if self._are_together(pairs):
+                    found.append(self._made(labels, host, [one for each in pairs for one in each]))
+                else:
+                    left |= dict(zip(labels, pairs, strict=True))
+        return found + [self._made([one], self._hosts[one], pairs) for one, pairs in left.items()]
+
+    @staticmethod
+    def _are_together(pairs: Sequence[Sequence[_Pair]]) -> bool:
+        windows = [{w for pair in each for w in pair.lag.late_windows} for each in pairs]
+        every = set[int]().union(*windows)
+        return all(len(one) >= _TOGETHER * len(every) for one in windows)
+
+    def _made(self, labels: Sequence[str], host: str, pairs: Sequence[_Pair]) -> LateRoot:
+        row = max(pairs, key=lambda one: (one.label in labels, one.lag.waited_us))
+        held = {one.label for one in pairs} - set(labels)
+        return LateRoot(
+            labels=tuple(sorted(labels, key=natural_key)),
+            host=host,
+            group=row.group,
+            lag_ms=row.lag.lag_ms,
+            late=row.label,
+            windows=row.lag.late_windows,
+            waited_us=sum(one.lag.waited_us for one in pairs),
+            held_up=tuple(sorted(held, key=natural_key)),
+        )

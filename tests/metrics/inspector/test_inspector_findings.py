@@ -1,0 +1,164 @@
+"""The answer on logs of NCCL Inspector: planted faults, and logs with parts lacking."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from inspector_jobs import FAULTS, Fault, Job, drawn, write
+from inspector_lines import call, line, write_job
+from msgspec.structs import replace
+from runs_by_hand import view_of
+
+from ccltui.metrics.findings.finding import Answer, Finding
+from ccltui.metrics.findings.recordings.answer import answer_of
+
+
+def small(fault: Fault, seed: int) -> Job:
+    """A job of two hosts for two minutes, of which every record is written."""
+    job = drawn(seed, fault)
+    return replace(
+        job,
+        hosts=2,
+        per_host=4,
+        who=job.who % 8,
+        step_us=250_000,
+        steps=480,
+        interval_s=5.0,
+        form="rings",
+        ring=1024,
+        has_world=True,
+    )
+
+
+def answered(folder: Path) -> Answer:
+    return answer_of(view_of(folder))
+
+
+def named(finding: Finding) -> object:
+    """Who or what a finding names."""
+    where = finding.where
+    if finding.kind == "waiting_for_rank":
+        return where.ranks[0] if len(where.ranks) == 1 else where.host
+    if finding.kind != "slow_link":
+        return finding.kind
+    return (where.ranks[0] if len(where.ranks) == 1 else where.ranks) or "drop"
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_planted_fault_is_named_and_nothing_else(tmp_path: Path, fault: Fault) -> None:
+    job = small(fault, 3)
+    write(tmp_path, job, 3)
+    expected = job.culprit or {"drop": "drop", "turns": "random"}.get(fault, "run_log")
+
+    found = [named(one) for one in answered(tmp_path).findings]
+
+    assert found == ([expected] if fault == "even" else [expected, "run_log"])
+
+
+def test_a_rank_that_was_held_up_is_not_named(tmp_path: Path) -> None:
+    job = small("rank", 1)
+    write(tmp_path, job, 1)
+
+    late = answered(tmp_path).findings[0]
+
+    assert late.where.ranks == (job.culprit,)
+    assert "held up with it: ranks" in late.more
+
+
+def test_a_slow_link_in_a_recording_of_two_dumps(tmp_path: Path) -> None:
+    for rank in range(8):
+        pair = (f"0x{rank % 4}7", "mesh_dp", rank // 4, 2)
+        lines = [
+            line(rank, call("AllGather", number, 16_000_000, 3200 if rank % 4 == 2 else 1000),
+                 second=5 * (number // 20), comm=pair)
+            for number in range(40)
+        ]  # fmt: skip
+        (tmp_path / f"{rank}.log").write_text("".join(lines))
+
+    assert answered(tmp_path).findings[0].text == (
+        "The link of node-a:40002 and node-b:40006 is slow: AllGather of mesh_dp reaches 5 GB/s of "
+        "bus bandwidth, equal groups 16; 0.2 % of the time is lost (NCCL Inspector)."
+    )
+
+
+def test_one_dump_tells_no_share_of_time(tmp_path: Path) -> None:
+    for rank in range(4):
+        lines = [line(rank, call("AllReduce", number, 1 << 20, 100 if rank == 3 else 2100),
+                      comm=("0x1", "world", rank, 4)) for number in range(30)]  # fmt: skip
+        (tmp_path / f"{rank}.log").write_text("".join(lines))
+
+    late = answered(tmp_path).findings[0]
+
+    assert (late.share, late.cost_ms) == (None, None)
+    assert late.text == (
+        "The others wait 180 ms for rank 3, which arrives 2 ms late at AllReduce of world "
+        "(NCCL Inspector)."
+    )
+
+
+def test_of_two_equal_groups_the_slower_is_named_with_little_certainty(tmp_path: Path) -> None:
+    for rank in range(4):
+        pair = (f"0x{rank % 2}7", "mesh_dp", rank // 2, 2)
+        lines = [line(rank, call("AllGather", second, 16_000_000, 3200 if rank % 2 else 1000),
+                      second=second, comm=pair) for second in range(60)]  # fmt: skip
+        (tmp_path / f"{rank}.log").write_text("".join(lines))
+
+    slow = answered(tmp_path).findings[0]
+
+    assert "the one equal group 16" in slow.text
+    assert slow.sure.who == "low"
+
+
+def test_groups_of_smaller_messages_are_not_slow_where_they_take_as_long(tmp_path: Path) -> None:
+    for rank in range(6):
+        pair = (f"0x{rank % 3}7", "mesh_dp", rank // 3, 2)
+        size = 9000 if rank % 3 == 1 else 15_900  # one size class: 8192 to 16383
+        lines = [line(rank, call("AllGather", second, size, 30), second=second, comm=pair)
+                 for second in range(60)]  # fmt: skip
+        (tmp_path / f"{rank}.log").write_text("".join(lines))
+
+    assert [one.kind for one in answered(tmp_path).findings] == ["run_log"]
+
+
+def test_logs_of_one_rank_say_what_is_lacking(tmp_path: Path) -> None:
+    folder = write_job(tmp_path)
+    for path in sorted(folder.iterdir())[1:]:
+        path.unlink()
+    answer = answered(folder)
+
+    assert answer.headline == (
+        "AllReduce of default_pg takes a median of 2.5 ms on rank 0, waiting for the others "
+        "included (NCCL Inspector)."
+    )
+    assert "logs of all ranks" in answer.findings[0].do
+    assert "Only 1 rank of 8 left records" in answer.unknown[1]
+
+
+def test_a_log_that_is_cut_leaves_less_to_compare(tmp_path: Path) -> None:
+    folder = write_job(tmp_path)
+    path = folder / "node-a-pid40003.log"
+    path.write_text(path.read_text()[: path.stat().st_size // 3])
+    answer = answered(folder)
+
+    assert named(answer.findings[0]) == ("2", "6")  # rank 5 is late after the cut
+    assert any("were recorded by all of their ranks" in one for one in answer.unknown)
+    assert "its last line is cut off" in answer.unknown[-1]
+
+
+def test_logs_without_a_record_say_which_settings_write_some(tmp_path: Path) -> None:
+    text = line(0, call("AllReduce", 1, 1 << 20, 100))
+    (tmp_path / "node-a-pid1.log").write_text(text[: len(text) - 20])
+    found = answered(tmp_path).findings[0]
+
+    assert found.text.startswith("The logs of NCCL Inspector hold nothing to compare: node-a-pid1")
+    assert "NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS" in found.do
+
+
+def test_empty_files_are_called_empty(tmp_path: Path) -> None:
+    for pid in (1, 2):
+        (tmp_path / f"node-a-pid{pid}.log").write_text("")
+    found = answered(tmp_path).findings[0]
+
+    assert found.text == "No profiler trace found, only 2 empty files."
+    assert "the disk is full" in found.do
