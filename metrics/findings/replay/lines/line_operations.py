@@ -564,7 +564,8 @@ def _template(
     turn[in_turn] = np.arange(count) - np.searchsorted(at_wait[in_turn], at_wait[in_turn])
     visible = in_turn[last[in_turn] == 0]
     follows = _waits_before(times, at_post, at_wait, visible)
-    made = visible[~is_recv[visible]]  # a send does not wait for the next receive
+    # A send does not wait for the next receive of its pipeline, but for one of its ring.
+    made = visible[~is_receive(table)[mine][visible]]
     passed = _waits_before(times, at_post, at_wait, made)
     final = made[np.searchsorted(at_wait[made], at_post) + passed - 1] if len(made) else in_turn
     follows = np.where(is_send(table)[mine], np.where(passed > 0, turn[final] + 1, 0), follows)

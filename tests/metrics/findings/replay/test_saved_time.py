@@ -127,6 +127,27 @@ def test_rings_graphs_and_checkpoints_cost_what_they_do(plan: Planted, seed: int
     assert (culprit["ranks"] if culprit else []) == [str(rank) for rank in slow]
 
 
+def test_a_pass_that_ends_in_a_ring_is_sent_on_when_the_ring_has_ended(tmp_path: Path) -> None:
+    # Beside the slow rank the send of its neighbour begins late because the ring ends late.
+    spec = replace(
+        SLOW,
+        family="pp",
+        dp=1,
+        tp=2,
+        pp=2,
+        ring=True,
+        same_stream=True,
+        prefetch=False,
+        batched=True,
+        micro_batches=4,
+    )
+    truth, view = opened(spec, tmp_path)
+    details = verdict_on(view).details
+
+    assert details["culprit"]["ranks"] == ["1"]
+    assert details["saves_ms"] == pytest.approx(truth.cost_ms, rel=0.05)
+
+
 def test_steps_that_some_ranks_recorded_in_part_make_results_partial(tmp_path: Path) -> None:
     truth, view = opened(replace(SLOW, damage=(Damage("late", 2, 2),)), tmp_path)
     verdict, without = verdict_on(view), what_if(view)
