@@ -107,7 +107,9 @@ class Accused:
         if slow is None or (sure and kind in ("no_straggler", "host")):
             return None
         agree = ranks == set(slow.ranks) and kind in NAMED
-        of_some = agree and kind != slow.kind and "occasional_worker" in (kind, slow.kind)
+        # Without steps the times of kernels do not tell some of them from all.
+        kinds = (kind, slow.kind) if slow.steps else (kind,)
+        of_some = agree and kind != slow.kind and "occasional_worker" in kinds
         if agree and (sure or not of_some):
             return verdict if sure else {**verdict, "confidence": slow.sure}
         # A replay takes ranks that are slow in turn for one that is slow always, or for chance.

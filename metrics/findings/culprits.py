@@ -29,6 +29,7 @@ from ccltui.metrics.findings.accused import (
 )
 from ccltui.metrics.findings.causes.activity import HOST_CAUSES, HOST_STALL
 from ccltui.metrics.findings.causes.cause_search import HOST_LATE
+from ccltui.metrics.findings.causes.roots import root_waiting
 from ccltui.metrics.findings.finding import Evidence, Finding, Kind, Where, why_not_exact
 from ccltui.metrics.findings.rank_time.partition import COMPUTE, partition
 from ccltui.metrics.findings.sentences import (
@@ -229,10 +230,21 @@ class Culprits:
             return True
         if share < LEAST_UNSURE or not is_supported(self._view, (label,), share):
             return False
+        if self._waited_for_alone(label) < LEAST_UNSURE:
+            return False
         of_hosts = self._all_hosts_are_late and self.cause_of(label) != "compute"
         if of_hosts and share < MOST_BY_CHANCE and not is_busiest(self._view, label):
             return False
         return share > STANDS_OUT * other or self._sets_the_pace(label, share)
+
+    def _waited_for_alone(self, label: str) -> float:
+        """Return the share of rank time that others wait for a rank and for no other as well.
+
+        Without a last rank that chance makes late the one before it would be waited for, and the
+        first stage of a pipeline ends its last backward pass after the others however fast it is.
+        """
+        found = root_waiting(self._view)
+        return found.behind_ranks().get(label, 0) / max(found.rank_time_ns, 1)
 
     def _sets_the_pace(self, label: str, share: float) -> bool:
         """Return whether a replay without the excess of a rank saves most of a share of time."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from msgspec import Struct, structs
 
+from ccltui.metrics.arrays.intervals import Intervals, union
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.arrays.typical import lower_median
 from ccltui.metrics.confidence import Level
@@ -23,6 +24,7 @@ from ccltui.metrics.device.device_time import device_ranks
 from ccltui.metrics.facts import fact
 from ccltui.metrics.findings.rank_time.idle_causes import causes_of, idle_of
 from ccltui.metrics.findings.replay.ladder import ladder_of
+from ccltui.metrics.findings.replay.lines.step_lines import main_rows
 from ccltui.metrics.model.classify import COMP, TYPES
 from ccltui.metrics.model.host_names import host_of
 from ccltui.metrics.model.kernel_names import bare_name
@@ -70,7 +72,8 @@ tells it: of 300 jobs three of two ranks that vary by chance were named surely, 
 MOST_UNKNOWN: Final = 0.25
 """Share of the steps of all ranks that may lack records where somebody is surely slow."""
 IN_TURN: Final = 0.75
-"""Share of the steps in which one of several ranks is slow, for them to be so in turn."""
+"""Share of the steps in which one of several ranks is slow, for them to be so in turn: pauses by
+chance hit several ranks too, and leave most steps as they were."""
 STEADY: Final = 0.3
 """Scatter of what several ranks exceed others by together, over that of each, where they are slow
 in turn: two that vary by chance have 1.4."""
@@ -297,11 +300,14 @@ def _named(case: _Case) -> NamedByTimes | None:
     enough = int(case.speeds.kernels.min()) >= SOME_KERNELS and case.hits.shape[1] > 1
     of_each = case.hits[slow].sum(axis=0)
     takes_turns = case.in_turn or (len(slow) > 1 and bool((of_each <= 1).all()))
+    in_most = takes_turns and float(of_each.mean()) >= IN_TURN
+    in_some = not is_always and len(slow) > 1 and not (in_most or case.in_turn)
+    if in_some and not np.isin(of_each, (0, len(slow))).all():
+        return None  # neither in turn nor together: single steps of some ranks, by chance
     # A stage may have slack that its work takes up, and several ranks may be a stage.
     staged = has_stages(ranks)
     one = len(labels) == 1 and not (staged and _is_a_stage(case.view, labels[0]))
-    # Pauses by chance hit several ranks once too; ranks in turn leave few steps as they were.
-    one |= takes_turns and float(of_each.mean()) >= IN_TURN
+    one |= in_most
     one |= kind == "slow_node" and not staged
     clear = (
         enough
@@ -516,8 +522,21 @@ def busy_share(rank: RankView) -> float:
 
 
 def _busy_share(rank: RankView) -> float:
-    waits = rank.exposed_ns + _idle_ns(rank, "dependency")
+    waits = _in_calls_ns(rank) + _idle_ns(rank, "dependency")
     return 1 - waits / max(rank.window_ns, 1)
+
+
+def _in_calls(rank: RankView) -> Intervals:
+    """Return the time in collectives that neither copies nor kernels of the program hide.
+
+    Kernels of a stream beside it hide a wait and end none: they make no rank late.
+    """
+    gpu, rows = rank.trace.group("gpu"), main_rows(rank.facts)
+    return rank.comm - rank.mem - union(gpu.start_ns[rows], gpu.end_ns[rows])
+
+
+def _in_calls_ns(rank: RankView) -> int:
+    return rank.sum_up(_in_calls_ns, lambda: _in_calls(rank).total_ns)
 
 
 def _idle_ns(rank: RankView, cause: str) -> int:
@@ -603,7 +622,7 @@ def _last_of_all(view: View, ranks: Sequence[RankView]) -> NamedByTimes | None:
 
     Where the others wait in kernels alone, so would it: what it idles instead is no wait for them.
     """
-    busy = {rank.label: 1 - rank.exposed_ns / max(rank.window_ns, 1) for rank in ranks}
+    busy = {rank.label: 1 - _in_calls_ns(rank) / max(rank.window_ns, 1) for rank in ranks}
     idle = [_idle_ns(rank, "dependency") / max(rank.window_ns, 1) for rank in ranks]
     found = _busiest(view, busy)
     if found is None or lower_median(np.array(idle)) > CLEAR_SECOND * found.share:
@@ -633,7 +652,7 @@ def busy_by_step(rank: RankView) -> dict[int, int]:
 
 
 def _busy_by_step(rank: RankView) -> dict[int, int]:
-    exposed, idle = rank.covered_by_step(rank.exposed), idle_of(rank).waiting_ns
+    exposed, idle = rank.covered_by_step(_in_calls(rank)), idle_of(rank).waiting_ns
     return {
         step: end - start - exposed[step] - idle[step]
         for step, start, end in rank.step_windows

@@ -199,6 +199,45 @@ def test_a_rank_that_chance_makes_busiest_is_not_named_surely(tmp_path: Path) ->
     assert found.sure == "low"
 
 
+def test_work_on_another_stream_that_hides_waits_makes_no_rank_busiest(tmp_path: Path) -> None:
+    beside = random_spec(860195, varied=True)
+    slow = job(Fault("slow_worker", (2,), 1.6), family="fsdp", micro_batches=6)
+    found = busiest(view_of(tmp_path / "slow", slow))
+
+    assert busiest(view_of(tmp_path / "beside", beside)) is None
+    assert found is not None
+    assert found.ranks == ("2",)
+
+
+def test_single_steps_of_several_ranks_are_chance(tmp_path: Path) -> None:
+    # Of 8 steps rank 0 is slow in one, rank 4 in that and in another.
+    view = view_of(tmp_path, random_spec(860267, varied=True))
+    first = find("findings").run(view).details["findings"][0]
+
+    assert slower_ranks(view) is None
+    assert first["class"] == "random"
+
+
+def test_without_steps_slow_kernels_are_not_slow_at_times_where_a_replay_has_them_always(
+    tmp_path: Path,
+) -> None:
+    view = view_of(tmp_path, random_spec(860257, varied=True))
+    first = find("findings").run(view).details["findings"][0]
+
+    assert slower_ranks(view).kind == "occasional_worker"  # type: ignore[union-attr]
+    assert (first["class"], first["where"]["ranks"]) == ("slow_worker", ["4"])
+
+
+def test_the_order_of_a_pipeline_is_no_rank_to_wait_for(tmp_path: Path) -> None:
+    # The first of two stages ends its last backward pass after the other has.
+    spec = random_spec(797152, varied=True)
+    found = find("findings").run(view_of(tmp_path, spec)).details["findings"]
+
+    assert not [
+        one for one in found if one["class"] == "waiting_for_rank" and one["where"]["ranks"]
+    ]
+
+
 def test_a_slow_node_is_named_where_no_file_names_a_communicator(tmp_path: Path) -> None:
     spec = job(
         Fault("slow_node", (4, 5, 6, 7), 1.5),

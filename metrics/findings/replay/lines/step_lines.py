@@ -212,7 +212,7 @@ def step_lines(
         rounding_ns: a call without a launch record and a kernel may be recorded apart by this
             much.
     """
-    rows = _line_rows(facts)
+    rows = main_rows(facts)
     gpu = facts.trace.group("gpu")
     start = gpu.start_ns.take(rows)
     end = start + gpu.dur_ns.take(rows)
@@ -317,7 +317,7 @@ def begun_too_early(facts: RankFacts, calls: Calls) -> I64:
     times are errors of the source: where most are short, the others may be told apart from them.
     """
     rows = np.flatnonzero((calls.kind == SEND) & ~_has_launch(facts, calls))
-    lines = _line_rows(facts)
+    lines = main_rows(facts)
     if not len(rows) or not len(lines):
         return np.empty(0, np.int64)
     gpu = facts.trace.group("gpu")
@@ -335,11 +335,11 @@ def begun_too_early(facts: RankFacts, calls: Calls) -> I64:
 
 def kernel_starts(facts: RankFacts) -> I64:
     """Return the begins of the kernels on the line of a rank, int64 ns, ascending."""
-    return facts.trace.group("gpu").start_ns.take(_line_rows(facts))
+    return facts.trace.group("gpu").start_ns.take(main_rows(facts))
 
 
-def _line_rows(facts: RankFacts) -> I64:
-    """Rows of ``gpu`` on the line: the work of the main stream, or all work where none is main.
+def main_rows(facts: RankFacts) -> I64:
+    """Return the rows of ``gpu`` on the line: work of the main stream, or all where none is main.
 
     Copies on other streams are no reason to take all: a copy engine works beside the kernels.
     """
