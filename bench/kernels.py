@@ -30,7 +30,7 @@ def measure(count: int, repetitions: int) -> dict[str, dict[str, float]]:
         "union": lambda: union(starts, ends),
         "intersection": lambda: one & other,
         "subtraction": lambda: one - other,
-        "coverage": lambda: whole.coverage(edges),
+        "coverage": lambda: whole.within(edges[:-1], edges[1:]),
     }
     return {name: _spread(kernel, repetitions) for name, kernel in kernels.items()}
 

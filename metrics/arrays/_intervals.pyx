@@ -109,39 +109,59 @@ def subtract(Times start, Times end, Times other_start, Times other_end):
     return _cut(starts, ends, count)
 
 
-def covered_before(Times start, Times end, Times measure, Times times):
-    """Time covered before each of ``times``, int64; quickest where these are ascending.
+def covered_within(Times start, Times end, Times begin, Times until):
+    """Time covered from each of ``begin`` to ``until``, int64; quickest where these ascend.
 
-    ``measure`` is the time in the first 0, 1, … intervals; there is at least one.
+    There is at least one interval. Only those between the earliest and the latest of these times
+    are summed up.
     """
-    cdef Py_ssize_t place, begun = 0, low, high, middle, step
-    cdef int64_t moment
-    found = np.empty(len(times), np.int64)
+    cdef Py_ssize_t place, first, count, left = 0, right = 0
+    cdef int64_t low = INT64_MAX, high = INT64_MIN
+    found = np.empty(len(begin), np.int64)
     cdef int64_t[::1] covered = found
     with nogil:
-        for place in range(times.shape[0]):
-            moment = times[place]
-            # Number of intervals that have begun: search from the last result, in steps that double.
-            low, high, step = 0, start.shape[0], 1
-            if begun and start[begun - 1] > moment:
-                high = begun - 1
-            else:
-                low = begun
-                while low + step <= high and start[low + step - 1] <= moment:
-                    low += step
-                    step *= 2
-                high = min(low + step, high)
-            while low < high:
-                middle = (low + high) // 2
-                if start[middle] <= moment:
-                    low = middle + 1
-                else:
-                    high = middle
-            begun = low
-            covered[place] = 0 if not begun else (
-                measure[begun] - max(end[begun - 1] - moment, 0)
-            )
+        for place in range(begin.shape[0]):
+            low = min(low, min(begin[place], until[place]))
+            high = max(high, max(begin[place], until[place]))
+        # the interval that holds the earliest time has begun before it
+        first = max(_begun(&start[0], start.shape[0], 0, low) - 1, 0)
+        count = _begun(&start[0], start.shape[0], first, high) - first
+    cdef int64_t[::1] measure = np.empty(max(count, 0) + 1, np.int64)
+    with nogil:
+        measure[0] = 0
+        for place in range(count):
+            measure[place + 1] = measure[place] + end[first + place] - start[first + place]
+        for place in range(begin.shape[0]):
+            left = _begun(&start[first], count, left, begin[place])
+            right = _begun(&start[first], count, right, until[place])
+            covered[place] = measure[right] - measure[left]
+            if left:
+                covered[place] += max(end[first + left - 1] - begin[place], 0)
+            if right:
+                covered[place] -= max(end[first + right - 1] - until[place], 0)
     return found
+
+
+cdef inline Py_ssize_t _begun(
+    const int64_t* start, Py_ssize_t count, Py_ssize_t near, int64_t moment
+) noexcept nogil:
+    """Number of intervals that have begun; searched from a result nearby, in doubling steps."""
+    cdef Py_ssize_t low = 0, high = count, middle, step = 1
+    if near and start[near - 1] > moment:
+        high = near - 1
+    else:
+        low = near
+        while low + step <= high and start[low + step - 1] <= moment:
+            low += step
+            step *= 2
+        high = min(low + step, high)
+    while low < high:
+        middle = (low + high) // 2
+        if start[middle] <= moment:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 def long_gaps(parts, int64_t least):

@@ -32,8 +32,8 @@ class Functions(Protocol):
     def subtract(self, start: I64, end: I64, other_start: I64, other_end: I64) -> IntervalSet:
         """See `subtract`."""
 
-    def covered_before(self, start: I64, end: I64, measure: I64, times: I64) -> I64:
-        """See `covered_before`."""
+    def covered_within(self, start: I64, end: I64, begin: I64, until: I64) -> I64:
+        """See `covered_within`."""
 
     def long_gaps(self, parts: Sequence[I64], least: int) -> IntervalSet | None:
         """See `long_gaps`; None where it would take too much memory."""
@@ -90,19 +90,23 @@ def subtract(start: I64, end: I64, other_start: I64, other_end: I64) -> Interval
     return intersect(start, end, lows[left], highs[left])
 
 
-def covered_before(start: I64, end: I64, measure: I64, times: I64) -> I64:
-    """Return the time that a set covers before each of ``times``, int64 ns.
+def covered_within(start: I64, end: I64, begin: I64, until: I64) -> I64:
+    """Return the time that a set covers from each of ``begin`` to ``until``, int64 ns.
 
     Args:
         start: starts of the set, which has at least one interval.
         end: ends of the set.
-        measure: time in the first 0, 1, … intervals.
-        times: one dimension, in any order.
+        begin: one dimension, in any order.
+        until: likewise; the time is negative where it is before ``begin``.
     """
-    begun = np.searchsorted(start, times, side="right")
-    remaining = np.maximum(end[np.maximum(begun - 1, 0)] - times, 0)
-    covered: I64 = np.where(begun > 0, measure[begun] - remaining, 0)
-    return covered
+    measure = np.concatenate((np.zeros(1, np.int64), np.cumsum(end - start)))
+
+    def before(times: I64) -> I64:
+        begun = np.searchsorted(start, times, side="right")
+        remaining = np.maximum(end[np.maximum(begun - 1, 0)] - times, 0)
+        return np.where(begun > 0, measure[begun] - remaining, 0)
+
+    return before(until) - before(begin)
 
 
 def long_gaps(parts: Sequence[I64], least: int) -> IntervalSet:

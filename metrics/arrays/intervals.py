@@ -7,7 +7,7 @@ equal sets have equal arrays. All lengths are exact integers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache, cached_property
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from ccltui.metrics.arrays.interval_arrays import Functions
 from ccltui.parsers.array_types import I64, Bool
 
 
-class Intervals(Struct, frozen=True, eq=False, dict=True):
+class Intervals(Struct, frozen=True, eq=False):
     """A set of times, as sorted and disjoint half-open intervals.
 
     ``start_ns`` and ``end_ns`` are int64 of one length. Construct with `of` or `union`, which
@@ -96,34 +96,17 @@ class Intervals(Struct, frozen=True, eq=False, dict=True):
             np.minimum(self.end_ns[first:stop], end_ns),
         )
 
-    def before(self, times_ns: npt.ArrayLike) -> I64:
-        """Return the ns covered before each of ``times_ns`` (any order), int64 of their shape."""
-        times = np.asarray(times_ns, np.int64)
-        if not len(self):
-            return np.zeros(times.shape, np.int64)
-        # The compiled functions take contiguous arrays of one dimension.
-        line = np.ascontiguousarray(times).reshape(-1)
-        covered = _functions().covered_before(*self._arrays, self._measure, line)
-        return covered.reshape(times.shape)
+    def within(self, begin_ns: npt.ArrayLike, until_ns: npt.ArrayLike) -> I64:
+        """Return the ns covered from each of ``begin_ns`` to ``until_ns``, int64 of their shape.
 
-    @cached_property
-    def _measure(self) -> I64:
-        """Nanoseconds in the first 0, 1, … intervals."""
-        measure = np.zeros(len(self) + 1, np.int64)
-        np.cumsum(self.end_ns - self.start_ns, out=measure[1:])
-        return measure
-
-    def forget_measure(self) -> None:
-        """Free what `before` keeps, half as much as the intervals; it is summed up again."""
-        self.__dict__.pop("_measure", None)
-
-    def coverage(self, edges_ns: npt.ArrayLike) -> I64:
-        """Return the ns covered in each cell between consecutive, ascending ``edges_ns``.
-
-        The result is int64 of length ``len(edges_ns) - 1``. An edge inside an interval splits it,
-        so the cells sum to the total covered between the first and the last edge.
+        The times are in any order. Those from a later to an earlier one are negative.
         """
-        return np.diff(self.before(edges_ns))
+        begin, until = np.asarray(begin_ns, np.int64), np.asarray(until_ns, np.int64)
+        if not len(self):
+            return np.zeros(begin.shape, np.int64)
+        # The compiled functions take contiguous arrays of one dimension.
+        lines = (np.ascontiguousarray(times).reshape(-1) for times in (begin, until))
+        return _functions().covered_within(*self._arrays, *lines).reshape(begin.shape)
 
     def contains(self, times_ns: npt.ArrayLike) -> Bool:
         """Return whether each of ``times_ns`` is in the set; starts are, ends are not."""

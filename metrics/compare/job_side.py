@@ -163,11 +163,11 @@ def _by_kind(ranks: Sequence[RankView], ids: Sequence[int]) -> tuple[F64, dict[s
         windows = {step: (start, stop) for step, start, stop in rank.step_windows}
         begin, end = np.array([windows[step] for step in ids], np.int64).T
         exposed = rank.exposed
-        idle = rank.windows.before(end) - rank.windows.before(begin)
+        idle = rank.windows.within(begin, end)
         step_ns += idle
         kinds = ((COMPUTE, rank.comp), ("exposed", exposed), ("copies", rank.mem - rank.comp))
         for kind, part in kinds:
-            covered = part.before(end) - part.before(begin)
+            covered = part.within(begin, end)
             total[kind] += covered
             idle = idle - covered
         total["idle"] += idle

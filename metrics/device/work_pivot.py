@@ -504,7 +504,7 @@ def exposed_ns(rank: RankView) -> I64:
         if len(rows):
             others = comp if kind == COMM else comm if kind == COMP else comm | comp
             start = gpu.start_ns[rows]
-            exposed[rows] -= others.before(start + gpu.dur_ns[rows]) - others.before(start)
+            exposed[rows] -= others.within(start, start + gpu.dur_ns[rows])
     return exposed
 
 

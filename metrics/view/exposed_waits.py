@@ -118,9 +118,8 @@ def _of_part(part: Part, ranks: Mapping[str, RankView], floor_ns: int) -> Expose
         rank = ranks[part.arrived.labels[column]]
         start = rank.recorded_calls.start_ns[part.arrived.match.rows[rows, column]]
         end = start + wait[:, place]
-        computed = rank.comp.before(end)
-        exposed[:, place] = wait[:, place] - (computed - rank.comp.before(start))
+        exposed[:, place] = wait[:, place] - rank.comp.within(start, end)
         alone = np.minimum(gap, wait[:, place])
-        beyond += alone - (computed - rank.comp.before(end - alone))
+        beyond += alone - rank.comp.within(end - alone, end)
     late = lateness.last >= 0
     return ExposedWaits(part, rows, late, part.arrived.eligible[rows], exposed, beyond, second)

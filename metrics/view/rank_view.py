@@ -456,7 +456,7 @@ class RankView:
             start, end = int(windows.start_ns[0]), int(windows.end_ns[0])
             inside = np.minimum(gpu.end_ns, end) - np.maximum(gpu.start_ns, start)
             return np.asarray(np.maximum(inside, 0))
-        return windows.before(gpu.end_ns) - windows.before(gpu.start_ns)
+        return windows.within(gpu.start_ns, gpu.end_ns)
 
     @cached_property
     def starts_inside(self) -> Bool:
@@ -480,7 +480,7 @@ class RankView:
         """Return the ns of each measured step that ``part`` covers, by step id; empty if none."""
         rows = [row for row in self.step_windows if row[0] >= 0]
         starts, ends = [start for _, start, _ in rows], [end for _, _, end in rows]
-        covered = part.before(ends) - part.before(starts)
+        covered = part.within(starts, ends)
         return dict(zip([step for step, _, _ in rows], covered.tolist(), strict=True))
 
     def num_started(self, rows: Bool) -> int:

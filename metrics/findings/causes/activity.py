@@ -368,12 +368,6 @@ class Activity:
         self._foreign.clear()
         if "host" in held:
             self.host.forget_details()
-        kept = [times for times in held.get("idle", {}).values() if len(times)]
-        kept += [held[name] for name in ("compute", "copies") if name in held]
-        for layers in self._layers.values():
-            kept += [layers.own_comm, layers.other_comm, layers.compute]
-        for times in kept:
-            times.forget_measure()
 
     @cached_property
     def group_kinds(self) -> I64:

@@ -199,7 +199,7 @@ def _foreign(
     open_time = other_comm.clip(first, last)
     if len(segments) > 1:
         open_time = open_time & segments
-    exposed = open_time.before(start + calls.dur_ns[near]) - open_time.before(start)
+    exposed = open_time.within(start, start + calls.dur_ns[near])
     row = np.flatnonzero(foreign & (exposed > 0))
     at = near.start + row
     kind = activity.group_kinds[at]

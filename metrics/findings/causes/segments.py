@@ -21,7 +21,6 @@ from msgspec import Struct
 
 from ccltui.metrics.arrays.by_column import marked_median, take_rows, zeros
 from ccltui.metrics.arrays.compiled import available
-from ccltui.metrics.arrays.intervals import Intervals
 from ccltui.metrics.arrays.reductions import (
     distinct_values,
     row_all,
@@ -81,13 +80,13 @@ def split(
         begin, end = begin_ns[:, i], end_ns[:, i]
         for rows, trigger in _by_trigger(triggers[:, i]):
             layers = one.layers(groups, trigger)
-            found[COMPUTE][rows, i] = _measure(layers.compute, begin[rows], end[rows])
-            found[OTHER_COLLECTIVE][rows, i] = _measure(layers.other_comm, begin[rows], end[rows])
+            found[COMPUTE][rows, i] = layers.compute.within(begin[rows], end[rows])
+            found[OTHER_COLLECTIVE][rows, i] = layers.other_comm.within(begin[rows], end[rows])
         for name, times in ((COPIES, one.copies), *one.idle.items()):
             if len(times):  # hosts do few of these things
                 if name not in found:
                     found[name] = zeros(begin_ns.shape)
-                found[name][:, i] = _measure(times, begin, end)
+                found[name][:, i] = times.within(begin, end)
         one.settle()
     return found
 
@@ -112,8 +111,8 @@ def own_comm_and_compute(
         for rows, trigger in _by_trigger(triggers[:, i]):
             layers = one.layers(groups, trigger)
             begin, end = begin_ns[rows, i], end_ns[rows, i]
-            stopped[rows, i] = _measure(layers.own_comm, begin, end)
-            computed[rows, i] = _measure(layers.compute, begin, end)
+            stopped[rows, i] = layers.own_comm.within(begin, end)
+            computed[rows, i] = layers.compute.within(begin, end)
         one.settle()
     return stopped, computed
 
@@ -143,42 +142,32 @@ def triggers_of(activities: Sequence[Activity], times_ns: I64, groups: frozenset
 
 def compute_time(one: Activity, begin: I64, end: I64) -> I64:
     """Return all time in computation between begin and end, ns."""
-    return _measure(one.compute, begin, end)
+    return one.compute.within(begin, end)
 
 
 def copy_time(one: Activity, begin: I64, end: I64) -> I64:
     """Return all time in copies between begin and end, ns."""
-    return _measure(one.all_copies, begin, end)
+    return one.all_copies.within(begin, end)
 
 
 def seen_copy_time(one: Activity, begin: I64, end: I64) -> I64:
     """Return the time in copies while nothing else runs between begin and end, ns."""
-    return _measure(one.copies, begin, end)
+    return one.copies.within(begin, end)
 
 
 def by_member(
     activities: Sequence[Activity],
     begin: I64,
     end: I64,
-    measure: Callable[[Activity, I64, I64], I64],
-) -> I64:
-    """Apply ``measure`` to each rank between times [t, m]; int64 [t, m]."""
-    found = zeros(begin.shape)
+    *measures: Callable[[Activity, I64, I64], I64],
+) -> list[I64]:
+    """Apply functions to each rank between times [t, m]; int64 [t, m] of each function."""
+    found = [zeros(begin.shape) for _ in measures]
     for i, one in enumerate(activities):
-        found[:, i] = measure(one, begin[:, i], end[:, i])
+        for values, measure in zip(found, measures, strict=True):
+            values[:, i] = measure(one, begin[:, i], end[:, i])
         one.settle()
     return found
-
-
-_FEW: Final = 16
-"""So many times are measured in the part of the intervals around them alone."""
-
-
-def _measure(intervals: Intervals, begin: I64, end: I64) -> I64:
-    if 0 < len(begin) <= _FEW:
-        edges = np.concatenate((begin, end))
-        intervals = intervals.clip(int(edges.min()), int(edges.max()))
-    return np.asarray(intervals.before(end) - intervals.before(begin))
 
 
 MAX_COMPARED: Final = 5000
@@ -486,10 +475,10 @@ def _explained(
         measured = split(begin, end, activities, points.groups, start.triggers[known])
         for name, spent in measured.items():  # every target has a peer, so the others are 0
             parts[known, PARTS.index(name)] = comparison.excess(spent)
-        every = by_member(activities, begin, end, compute_time)
+        (every,) = by_member(activities, begin, end, compute_time)
         parts[known, PARTS.index(COMPUTE)] -= hidden_ns(comparison, measured[COMPUTE], every)
         if COPIES in measured:
-            copied = by_member(activities, begin, end, copy_time)
+            (copied,) = by_member(activities, begin, end, copy_time)
             parts[known, PARTS.index(COPIES)] -= hidden_ns(comparison, measured[COPIES], copied)
         mine[known], theirs[known] = comparison.late_and_peers(every)
         extra[known] = extra_kernel_time(
@@ -500,7 +489,8 @@ def _explained(
             comparison.punctual,
             most=max(most_compared, 0),
         )
-        exchanged, usual = comparison.late_and_peers(by_member(activities, begin, end, _exchanged))
+        (elements,) = by_member(activities, begin, end, _exchanged)
+        exchanged, usual = comparison.late_and_peers(elements)
         ratio[known] = np.where(usual > 0, exchanged / np.maximum(usual, 1), np.nan)
     by_clocks = (start.since >= 0) & (np.append(points.number, 0)[start.since] < 0)
     return Segments(start, parts, mine, theirs, extra, ratio, by_clocks)
@@ -564,10 +554,9 @@ def _lateness(
     times = targets.time_ns
     stopped, computed = own_comm_and_compute(begin, times, activities, points.groups, triggers)
     carried_ns = comparison.excess(behind + stopped)
-    every = by_member(activities, begin, times, compute_time)
+    measures = compute_time, copy_time, seen_copy_time
+    every, copied, seen = by_member(activities, begin, times, *measures)
     carried_ns += hidden_ns(comparison, computed, every)
-    copied = by_member(activities, begin, times, copy_time)
-    seen = by_member(activities, begin, times, seen_copy_time)
     carried_ns += hidden_ns(comparison, seen, copied)
     reached = row_all(begin < targets.time_ns)
     carried_ns = np.where(reached, carried_ns, np.nan)

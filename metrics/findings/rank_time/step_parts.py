@@ -154,7 +154,7 @@ def _parts(view: View, rank: RankView, starts: I64, ends: I64) -> I64:
     overlap, copies = rank.comm & rank.comp, rank.mem - rank.comp
     # What the recording lacks of a step (`RankView.windows`) is in none of its parts.
     in_comp, both, waits, in_comm, bubbles, copied, busy, window = (
-        part.before(ends) - part.before(starts)
+        part.within(starts, ends)
         for part in (
             *(rank.comp, overlap, waiting, exposed, bubble),
             *(copies, rank.occupied, rank.windows),

@@ -66,7 +66,7 @@ def _slow_operator(rank: RankView) -> SlowOperator | None:
     idle = idle_times(rank, idle_gaps(rank), rank.windows)["operators"]
     events = rank.trace.group("cpu_ops")
     rows = _outermost(rank, events)
-    inside = idle.before(events.end_ns[rows]) - idle.before(events.start_ns[rows])
+    inside = idle.within(events.start_ns[rows], events.end_ns[rows])
     names, place = unique_inverse(events.name[rows])
     total = np.zeros(len(names), np.int64)
     np.add.at(total, place, inside)

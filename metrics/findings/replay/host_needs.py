@@ -305,4 +305,4 @@ def _waited(trace: RankTrace, start: I64, end: I64) -> I64:
     rows = np.flatnonzero(is_wait | is_long)
     begins = runtime.start_ns.take(rows)
     calls = union(begins, begins + runtime.dur_ns.take(rows))
-    return np.asarray(calls.before(end) - calls.before(start))
+    return calls.within(start, end)

@@ -57,17 +57,17 @@ def test_two_sets(name: str, one: list[tuple[int, int]], other: list[tuple[int, 
     assert listed(found) == listed(getattr(interval_arrays, name)(*arrays))
 
 
-@given(PAIRS.filter(lambda pairs: any(end > start for start, end in pairs)), st.lists(POINTS))
-def test_covered_time_before_moments_in_any_order(
-    pairs: list[tuple[int, int]], moments: list[int]
+@given(PAIRS.filter(lambda pairs: any(end > start for start, end in pairs)), PAIRS)
+def test_covered_time_between_moments_in_any_order(
+    pairs: list[tuple[int, int]], moments: list[tuple[int, int]]
 ) -> None:
     busy = union(*columns([(start // 64, end // 64) for start, end in pairs] + [(0, 1)]))
-    measure = np.append(0, np.cumsum(busy.end_ns - busy.start_ns))
-    arrays = (busy.start_ns, busy.end_ns, measure, np.array(moments, np.int64) // 64)
+    between = columns([(begin // 64, until // 64) for begin, until in moments])
 
-    found = compiled().covered_before(*arrays)
+    found = compiled().covered_within(busy.start_ns, busy.end_ns, *between)
 
-    assert found.tolist() == interval_arrays.covered_before(*arrays).tolist()
+    expected = interval_arrays.covered_within(busy.start_ns, busy.end_ns, *between)
+    assert found.tolist() == expected.tolist()
 
 
 NEAR = st.integers(-50, 400) | st.integers(-(1 << 61), 1 << 61)
@@ -100,11 +100,10 @@ def test_covered_time_of_many_intervals_at_few_and_many_times() -> None:
     random = np.random.default_rng(3)
     edges = np.cumsum(random.integers(1, 9, 20_000))
     busy = Intervals(edges[::2].copy(), edges[1::2].copy())
-    measure = np.append(0, np.cumsum(busy.end_ns - busy.start_ns))
     for moments in (edges, edges[::-1].copy(), random.permutation(edges), edges[::3_000].copy()):
-        arrays = (busy.start_ns, busy.end_ns, measure, moments)
-        expected = interval_arrays.covered_before(*arrays)
-        assert compiled().covered_before(*arrays).tolist() == expected.tolist()
+        arrays = (busy.start_ns, busy.end_ns, moments[:-1].copy(), moments[1:].copy())
+        expected = interval_arrays.covered_within(*arrays)
+        assert compiled().covered_within(*arrays).tolist() == expected.tolist()
 
 
 def test_columns_that_are_not_contiguous() -> None:
@@ -112,11 +111,11 @@ def test_columns_that_are_not_contiguous() -> None:
     apart = Intervals(table[:, 0], table[:, 1])
 
     assert (apart & Intervals.of(3, 10)).total_ns == 3
-    assert apart.before(table[::2, 1]).tolist() == [1, 3, 5, 7, 9, 11]
+    assert apart.within(table[::2, 0], table[::2, 1]).tolist() == [1] * 6
 
 
 def test_moments_of_any_shape() -> None:
     moments = np.array([[0, 5], [7, 20]])
 
-    assert Intervals.of(4, 8).before(moments).tolist() == [[0, 1], [3, 4]]
-    assert Intervals.of(4, 8).before(6).tolist() == 2
+    assert Intervals.of(4, 8).within(moments - 1, moments).tolist() == [[0, 1], [1, 0]]
+    assert Intervals.of(4, 8).within(5, 9).tolist() == 3

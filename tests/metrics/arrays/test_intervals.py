@@ -66,14 +66,14 @@ def test_epoch_nanoseconds_keep_their_last_digit() -> None:
     one = Intervals.of(base + 1, base + 4)
 
     assert (one & Intervals.of(base + 3, base + 9)).total_ns == 1
-    assert one.coverage([base, base + 2, base + 10]).tolist() == [1, 2]
+    assert one.within([base, base + 2], [base + 2, base + 10]).tolist() == [1, 2]
 
 
 def test_an_edge_inside_an_interval_splits_it() -> None:
     busy = of([(0, 10), (20, 30)])
 
-    assert busy.coverage([-5, 5, 15, 25, 25, 40]).tolist() == [5, 5, 5, 0, 5]
-    assert busy.before([0, 5, 10, 20, 21, 99]).tolist() == [0, 5, 10, 10, 11, 20]
+    assert busy.within([-5, 5, 15, 25, 25], [5, 15, 25, 25, 40]).tolist() == [5, 5, 5, 0, 5]
+    assert busy.within([-9, 0, 21, 40], [0, 99, 8, 50]).tolist() == [0, 20, -3, 0]
 
 
 def test_a_start_belongs_to_its_interval_and_an_end_does_not() -> None:
@@ -93,7 +93,7 @@ def test_the_empty_set() -> None:
     assert len(nothing) == nothing.total_ns == 0
     assert nothing | some == some == some - nothing
     assert nothing & some == some & nothing == nothing - some == nothing == some - some
-    assert nothing.coverage([0, 5, 9]).tolist() == [0, 0]
+    assert nothing.within([0, 5], [5, 9]).tolist() == [0, 0]
     assert nothing.contains([1]).tolist() == [False]
     assert nothing.gaps(0, 3) == of([(0, 3)])
     assert some.clip(5, 5) == some.gaps(1, 2) == nothing
@@ -132,10 +132,10 @@ def test_clip_and_gaps_part_a_range(pairs: Pairs, start: int, end: int) -> None:
 
 
 @given(PAIRS, st.lists(POINTS, min_size=1, max_size=10).map(sorted))
-def test_coverage_counts_the_points_of_every_cell(pairs: Pairs, edges: list[int]) -> None:
+def test_covered_time_counts_the_points_of_every_cell(pairs: Pairs, edges: list[int]) -> None:
     truth = [len(points(pairs) & set(range(left, right))) for left, right in pairwise(edges)]
 
-    assert of(pairs).coverage(edges).tolist() == truth
+    assert of(pairs).within(edges[:-1], edges[1:]).tolist() == truth
 
 
 @given(PAIRS, st.lists(POINTS, max_size=10))

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from ccltui.demo import Spec, Straggler, write_job
-from ccltui.metrics.arrays.intervals import Intervals
 from ccltui.metrics.catalog.stragglers.blame_chain import blame_chain
 from ccltui.metrics.catalog.stragglers.straggler_cause import straggler_cause
 from ccltui.metrics.findings.causes import chain, segments
@@ -181,17 +180,3 @@ def test_a_large_job_has_the_same_causes_and_keeps_few_intervals(
     for one in activities:
         assert not vars(one).keys() & {"work", "network", "group_kinds"}
         assert not vars(one.host).keys() & {"operations", "disjoint", "long_gaps"}
-
-
-def test_few_times_are_measured_as_many_are() -> None:
-    drawn = np.random.default_rng(3)
-    edges = np.cumsum(drawn.integers(1, 50, 80))
-    times = Intervals(edges[::2], edges[1::2])
-    ends = drawn.integers(-20, edges[-1] + 20, (2, 40))
-
-    together = segments._measure(times, *ends)
-    few = [segments._measure(times, *ends[:, at : at + 2]) for at in range(0, 40, 2)]
-
-    assert len(ends[0]) > segments._FEW
-    assert np.concatenate(few).tolist() == together.tolist()
-    assert not segments._measure(times, ends[0][:0], ends[1][:0]).tolist()
