@@ -57,8 +57,9 @@ check: $(STAMP) gates
 seeds: $(TORCH)
 	$(BIN)/python tests/seeds/run_seeds.py
 
+# Two workers, each with a cluster of its own: jobs and their ends are waited for half of the time.
 slurm: $(TORCH)
-	CCLTUI_SLURM=require $(BIN)/python -m pytest tests/slurm
+	CCLTUI_SLURM=require $(BIN)/python -m pytest -n 2 --dist loadfile tests/slurm
 
 deepspeed-tests: $(TORCH)
 	$(BIN)/python -m pip install --quiet "deepspeed==0.19.8"

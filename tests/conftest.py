@@ -80,8 +80,11 @@ def folder_in_memory() -> Path | None:
 
 
 def remove_earlier_runs(memory: Path) -> None:
-    """Remove what failed runs left in memory: it is looked at until the next run begins."""
-    for folder in memory.glob("ccltui-tests-*"):
+    """Remove what failed runs left in memory: it is looked at until the next run begins.
+
+    Folders of clusters too, which are held as `hold` does (tests/slurm/cluster.py).
+    """
+    for folder in (*memory.glob("ccltui-tests-*"), *memory.glob("ccltui-slurm-*")):
         try:
             if time.time() - folder.stat().st_mtime < 60:  # another run may be about to hold it
                 continue

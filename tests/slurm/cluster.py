@@ -8,6 +8,7 @@ see, and whatever a job leaves behind ends with it.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import shutil
 import socket
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 import cluster_files as files
-from daemons import Daemons, await_true, free_ports, missing_programs, processes_with
+from daemons import Daemons, await_true, missing_programs, processes_with, reserve_ports
 
 ACCOUNTING: Final = ("slurmdbd", "sacctmgr", "mariadbd", "mariadb", "mariadb-install-db")
 _NODE_INIT: Final = """\
@@ -28,23 +29,37 @@ slurmd -D -N "$2" &
 wait
 """
 _COMMAND_TIMEOUT_S: Final = 30
+_MEMORY: Final = Path("/dev/shm")
+_NEEDED_ROOM: Final = 1 << 30
+"""Bytes that must be free in memory for a cluster to be there: one writes 0.12 GB."""
 
 
 @contextlib.contextmanager
 def private_directory() -> Iterator[Path]:
-    """A folder with a short path, gone afterwards: names of sockets have 107 characters."""
-    directory = Path(tempfile.mkdtemp(prefix="ccltui-slurm-"))
+    """A folder with a short path, gone afterwards: names of sockets have 107 characters.
+
+    In memory where that has room: the database waits for the disk at each of the tables that it
+    makes, which is half of the time that a cluster takes to start. What a killed process leaves
+    there the next run of the tests removes: nobody holds the lock of its folder.
+    """
+    in_memory = "TMPDIR" not in os.environ and os.access(_MEMORY, os.W_OK)
+    in_memory = in_memory and shutil.disk_usage(_MEMORY).free > _NEEDED_ROOM
+    directory = Path(tempfile.mkdtemp(prefix="ccltui-slurm-", dir=_MEMORY if in_memory else None))
+    held = os.open(directory, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
     try:
         yield directory
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+        os.close(held)
 
 
 class Cluster:
     """A running cluster; ``environment`` is what its clients need."""
 
     def __init__(self, directory: Path, *, nodes: int = 2, accounts: bool = True) -> None:
-        ports = free_ports(nodes + 3)
+        self._reserved = reserve_ports(nodes + 3)
+        ports = [one.getsockname()[1] for one in self._reserved]
         self.plan = files.Plan(
             directory,
             socket.gethostname().partition(".")[0],
@@ -84,6 +99,8 @@ class Cluster:
     def stop(self) -> None:
         """End every process of the cluster and of its jobs."""
         self._daemons.stop()
+        for one in self._reserved:
+            one.close()
 
     def run(
         self, *command: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None
@@ -190,17 +207,15 @@ class Cluster:
 
     def _add_accounts(self) -> None:
         add = ("sacctmgr", "-i", "add")
+        accounts = f"{files.ACCOUNT},{files.OTHER_ACCOUNT}"
         self._checked(*add, "cluster", files.CLUSTER)
-        for name in files.QOS:
-            self._checked(*add, "qos", name)
-        allowed = f"QOS={','.join(files.QOS)}"
-        for account in (files.ACCOUNT, files.OTHER_ACCOUNT):
-            self._checked(
-                *(*add, "account", account, f"Cluster={files.CLUSTER}", allowed),
-                f"DefaultQOS={files.QOS[0]}",
-            )
-            # The first is the default account of the user.
-            self._checked(*add, "user", "root", f"Account={account}")
+        self._checked(*add, "qos", ",".join(files.QOS))
+        self._checked(
+            *(*add, "account", accounts, f"Cluster={files.CLUSTER}"),
+            *(f"QOS={','.join(files.QOS)}", f"DefaultQOS={files.QOS[0]}"),
+        )
+        default = f"DefaultAccount={files.ACCOUNT}"
+        self._checked(*add, "user", "root", f"Account={accounts}", default)
 
     def _all_idle(self) -> bool:
         self._daemons.check_alive()
@@ -221,9 +236,12 @@ class Cluster:
 
 
 def _first_job() -> int:
-    """Jobs of clusters of parallel tests have different numbers: scripts make ports of them."""
+    """Jobs of clusters of parallel tests have different numbers: scripts make ports of them.
+
+    Only the last three digits count there, and all tests together submit about a hundred jobs.
+    """
     worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
-    return 1 + 60 * int(worker)
+    return 1 + 200 * (int(worker) % 5)
 
 
 def _environment(conf: Path) -> dict[str, str]:

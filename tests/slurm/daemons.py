@@ -18,16 +18,24 @@ class ClusterError(RuntimeError):
     """The cluster did not come up; the message holds the end of the logs."""
 
 
-def free_ports(count: int) -> list[int]:
-    """TCP ports that nobody listens on now."""
+def reserve_ports(count: int) -> list[socket.socket]:
+    """Sockets of TCP ports that nobody else gets while they are open.
+
+    A daemon can listen on such a port: it asks for an address in use, as these sockets do, and
+    none of them listens. No client gets it as the port of its own end of a connection.
+    """
     sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
+    for one in sockets:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        one.bind(("127.0.0.1", 0))
+    return sockets
+
+
+def free_port() -> int:
+    """A TCP port that nobody listens on now."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
 
 
 def await_true(condition: Callable[[], bool], *, seconds: float, what: str) -> None:

@@ -196,6 +196,7 @@ def test_dask_survives_a_killed_worker_a_drained_node_and_a_killed_command(
     assert columns(command.store) == expected
 
 
+@pytest.mark.alone
 def test_an_array_costs_little_more_than_one_process_here(
     four_nodes: Cluster, job: Path, tmp_path: Path
 ) -> None:

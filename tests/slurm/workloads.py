@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from cluster import Cluster
-from daemons import free_ports
+from daemons import free_port
 from msgspec import Struct
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
@@ -64,7 +64,7 @@ def tiny_workload(directory: Path, **variables: str) -> Workload:
         "SITE_CPUS_PER_TASK": "2",
         "CCLTUI_TRAIN_PROGRAM": str(HERE / "tiny_train.py"),
         # Another test run's cluster may have a job of the same number, hence the same port.
-        "MASTER_PORT": str(free_ports(1)[0]),
+        "MASTER_PORT": str(free_port()),
         "PYTHONPATH": str(ROOT),
         **variables,
     }
