@@ -51,6 +51,7 @@ def test_varied_jobs_have_each_of_the_less_usual_programs_and_recorders() -> Non
     assert {job.times for job in jobs} == set(get_args(Times))
     for name in ("one_kernel", "batched", "ring", "graphs", "hidden_waits"):
         assert {getattr(job, name) for job in jobs} == {True, False}
+    assert {job.schedule for job in jobs if job.coalesced} == {"1f1b", "gpipe"}
 
 
 def test_ranks_and_family_are_kept() -> None:

@@ -158,7 +158,7 @@ class JobSpec(Struct, frozen=True):
     reduction: Literal["nccl", "symmetric"] = "nccl"
     one_kernel: bool = False  # a layer is one kernel in each direction; with one layer, a pass
     batched: bool = False  # a send and the receive after it are one kernel, in 1F1B
-    coalesced: bool = False  # single transfers too are recorded as batches, without their peer
+    coalesced: bool = False  # all transfers are recorded as batches, without their peer
     ring: bool = False  # context instead of tensor parallel: blocks go around a ring of the ranks
     graphs: bool = False  # each pass is one replay of a CUDA graph
     hidden_waits: bool = False  # kernels of collectives start when all members are there
@@ -183,8 +183,11 @@ class JobSpec(Struct, frozen=True):
             raise ValueError("an interleaved schedule needs stages that divide the micro-batches")
         if self.batched and (self.chunks > 1 or self.schedule != "1f1b" or self.prefetch):
             raise ValueError("transfers are batched in 1F1B of one chunk without prefetch alone")
-        if self.coalesced and not self.batched:
-            raise ValueError("single transfers are recorded as batches where others are batches")
+        if self.coalesced and not self.batched and (self.schedule != "gpipe" or self.prefetch):
+            raise ValueError(
+                "single transfers are recorded as batches beside others, or in GPipe's order "
+                "without prefetch"
+            )
         if self.pp > 1 and self.family == "fsdp":
             raise ValueError("family fsdp has no pipeline stages")
         if self.family in ("fsdp", "moe") and self.dp < 2:

@@ -144,18 +144,20 @@ def _varied(rng: random.Random, draft: JobSpec) -> JobSpec:
     times: tuple[Times, ...] = ("ns", "ns", "us", "float32")
     in_turns = draft.pp > 1 and draft.chunks == 1 and draft.schedule == "1f1b"
     batched = in_turns and rng.random() < OFTEN
+    # A draw of its own, so that jobs of a seed are else the same as without it.
+    coalesced = random.Random(f"{draft.seed}/coalesced").random() < (OFTEN if batched else RARELY)
+    coalesced &= batched or (draft.pp > 1 and draft.chunks == 1 and draft.schedule == "gpipe")
     return replace(
         draft,
         one_kernel=one_kernel,
         layers=1 if one_kernel else draft.layers,
         batched=batched,
-        prefetch=draft.prefetch and not batched,
+        prefetch=draft.prefetch and not (batched or coalesced),
         ring=draft.tp > 1 and rng.random() < OFTEN,
         graphs=rng.random() < RARELY,
         hidden_waits=rng.random() < RARELY,
         times=rng.choice(times),
-        # A draw of its own, so that jobs of a seed are else the same as without it.
-        coalesced=batched and random.Random(f"{draft.seed}/coalesced").random() < OFTEN,
+        coalesced=coalesced,
     )
 
 

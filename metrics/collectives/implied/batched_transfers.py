@@ -9,7 +9,8 @@ context, or ranks at one distance in all of the job. A rank does the same in eve
 batches at one place in a step have one partner.
 
 Where no transfer of two ranks is named, the first and the last batches of a step hold one transfer:
-stages fill the pipeline with sends before they begin to take turns (1F1B).
+stages fill the pipeline with sends before they begin to take turns (1F1B). Where they never do, and
+the first stage receives the first gradients right behind its last send (GPipe), all batches do.
 """
 
 from __future__ import annotations
@@ -183,10 +184,17 @@ def with_batches(
     partners = _partners(found, _lines_of_groups(groups, index_of), limit)
     is_named = bool(partners.links)
     partners = partners if is_named else _by_distance(found, index_of, limit, world_size)
-    alike = _alike(inputs, found, partners, facts_of)
-    if not partners.links or (alike is None and not is_named) or (alike or 0.0) > MOST_ALIKE:
+    following = _following(inputs, found, partners, facts_of)
+    alike = _alike(following, partners)
+    fills = [_fills_first(inputs, found, following, link.line) for link in partners.links]
+    may_be_one_program = (alike or 0.0) > MOST_ALIKE and not all(fills)
+    if not partners.links or (alike is None and not is_named) or may_be_one_program:
         return None
-    return _applied(inputs, groups, found, partners)
+    links = [
+        replace(link, ahead=len(found[link.sides[0]].rows) if first else link.ahead)
+        for link, first in zip(partners.links, fills, strict=True)
+    ]
+    return _applied(inputs, groups, found, replace(partners, links=links))
 
 
 def batches_of_streams(
@@ -237,30 +245,67 @@ def _with_others(item: MatchInput, told: MatchInput) -> MatchInput:
     return replace(item, calls=replace(calls, kind=kind, group=group))
 
 
-def _alike(
+def _following(
     inputs: Sequence[MatchInput],
     batches: Mapping[int, _Batches],
     found: _Partners,
     facts_of: Callable[[str], RankFacts],
-) -> float | None:
-    """Return the share of the batches behind which partners run the same kernels, None without any.
-
-    Ranks of one program that exchange data do. Of two stages one begins with a forward pass and the
-    other with a backward pass.
-    """
+) -> Mapping[int, I64]:
+    """Return what runs behind each batch of the stages, see `_kernels_behind`, by rank."""
     numbers: dict[str, int] = {}
-    staged = [link for link in found.links if link.line.are_stages]
-    following = {
+    staged = {index for link in found.links if link.line.are_stages for index in link.sides}
+    return {
         index: _kernels_behind(facts_of(inputs[index].label), inputs[index].calls, one, numbers)
         for index, one in batches.items()
-        if any(index in link.sides for link in staged)
+        if index in staged
     }
+
+
+def _alike(following: Mapping[int, I64], found: _Partners) -> float | None:
+    """Return the share of the batches behind which partners run the same kernels, None without any.
+
+    Ranks of one program that exchange data do. Of two stages that take turns one begins with a
+    forward pass and the other with a backward pass.
+    """
     same = count = 0
-    for link in staged:
+    for link in found.links:
+        if not link.line.are_stages:
+            continue
         one, other = (following[i][at] for i, at in zip(link.sides, link.pairs.T, strict=True))
         runs = (one != 0) | (other != 0)
         same, count = same + int((runs & (one == other)).sum()), count + int(runs.sum())
     return same / count if count else None
+
+
+def _fills_first(
+    inputs: Sequence[MatchInput],
+    batches: Mapping[int, _Batches],
+    following: Mapping[int, I64],
+    line: _Line,
+) -> bool:
+    """Whether the stages of a line end all forward passes of a step before the first backward one.
+
+    Then nothing runs between the last send of the first stage and the first gradients, in the
+    middle of a step, but on the last stage, which turns there. In 1F1B a pass lies between any two
+    batches of the first stage.
+    """
+    first, last = line.ranks[0], line.ranks[-1]
+    if not line.in_turns or not {first, last} <= following.keys():
+        return False
+    idle, turns = (_idle_middle(inputs[i], batches[i], following[i]) for i in (first, last))
+    return idle > USUAL >= turns
+
+
+def _idle_middle(item: MatchInput, batches: _Batches, following: I64) -> float:
+    """Return the share of the steps in the middle of whose batches nothing runs."""
+    order = np.argsort(batches.rows)
+    runs, steps = following[order] != 0, _steps(item.calls)[batches.rows[order]]
+    middle = [
+        len(here) % 2 == 0 and not runs[here[len(here) // 2 - 1]]
+        for step, here in rows_by_value(steps)
+        if step != MISSING
+    ]
+    return float(np.mean(middle)) if middle else 0.0
 
 
 def _kernels_behind(

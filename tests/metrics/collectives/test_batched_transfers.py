@@ -41,6 +41,9 @@ SHAPE = {
     "coalesced": True,
 }
 
+ALL_FORWARD_FIRST = {**SHAPE, "batched": False, "schedule": "gpipe", "micro_batches": 4}
+"""GPipe: each batch is a single transfer."""
+
 
 def facts_of(inputs: list[MatchInput], *names: str) -> Callable[[str], RankFacts]:
     """Return ranks that run a kernel of a name of theirs behind each batch, or nothing."""
@@ -219,6 +222,22 @@ def test_clocks_that_are_not_known_pair_nothing() -> None:
             "slow_link",
             ["0", "2"],
         ),
+        (
+            JobSpec(**ALL_FORWARD_FIRST, dp=2, pp=4, faults=(Fault("slow_worker", (7,), 1.6),)),  # type: ignore[arg-type]
+            "slow_worker",
+            ["7"],
+        ),
+        (
+            JobSpec(
+                **ALL_FORWARD_FIRST,  # type: ignore[arg-type]
+                dp=2,
+                pp=2,
+                level="kernels",
+                faults=(Fault("slow_worker", (3,), 1.6),),
+            ),
+            "slow_worker",
+            ["3"],
+        ),
     ],
 )
 def test_a_pipeline_of_batches_is_replayed_as_one_of_single_transfers(
@@ -232,7 +251,7 @@ def test_a_pipeline_of_batches_is_replayed_as_one_of_single_transfers(
 
     assert group_degree(view) in (None, spec.pp)
     assert (found["verdict"], found["culprit"]["ranks"]) == (verdict, ranks)
-    assert found["confidence"] == "medium"  # that stages take turns is assumed
+    assert found["confidence"] == "medium"  # the order of the stages is assumed
     assert found["ladder_ms"][-1] == pytest.approx(truth.step_ms, rel=0.01)
     if verdict != "heavy_stage":  # its work is shared out, and not taken away
         assert found["saves_ms"] == pytest.approx(truth.faults[0].cost_ms, rel=0.05)
