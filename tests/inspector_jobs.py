@@ -55,7 +55,9 @@ class Job(Struct, frozen=True):
             return str(self.who)
         if self.fault == "node":
             return f"node-{self.who // self.per_host}"
-        if self.fault == "link":
+        # the last of three hosts has no pair, so that its adapter serves one group only
+        is_alone = self.fault == "adapter" and self.who // self.per_host == self.hosts // 2 * 2
+        if self.fault == "link" or is_alone:
             return tuple(map(str, self.line(self.who % self.per_host)))
         return str(self.who) if self.fault == "adapter" else None
 

@@ -24,12 +24,16 @@ if TYPE_CHECKING:
 _EXPLAINS: Final = 0.6
 """Share of the lateness of a rank that lateness or slowness elsewhere has to come to. Medians and
 records that are missing make the two differ by a third."""
+_PARTLY: Final = 0.4
+"""Share of it from which slow transfers are held to be the cause where no rank is."""
 _HELD_UP: Final = 0.5
 """Share of the lateness of another from which on a rank is late there itself."""
 _RIVALS: Final = 0.4
-"""Share of the lateness of a rank from which on another is late as much, only at other calls."""
+"""Share of the lateness of a rank in a window from which on another is as late, at other calls."""
+_OFTEN: Final = 0.3
+"""Share of the windows from which on that is no hiccup of the other."""
 _TOGETHER: Final = 0.5
-"""Share of their windows in which the ranks of a host are late together."""
+"""Share of their windows in which ranks are late together."""
 
 
 class LateRoot(Struct, frozen=True):
@@ -128,13 +132,14 @@ class _Search:
         """Return whether another member is late in all about as much, in between."""
         windows = np.array(pair.lag.late_windows)
         lags = self._groups[pair.group].lags
-        in_all = self._in_windows(pair.group, windows, beyond=False)
+        sums = self._in_windows(pair.group, windows, beyond=False)
+        as_late = (sums >= _RIVALS * sums[pair.member]).mean(axis=1)
         others = [
-            float(in_all[at])
+            float(as_late[at])
             for at, lag in enumerate(lags)
             if np.isin(windows, lag.late_windows).mean() < _TOGETHER
         ]
-        return max(others, default=0.0) >= _RIVALS * float(in_all[pair.member])
+        return max(others, default=0.0) >= _OFTEN
 
     def _root(self, pair: _Pair) -> str | Members:
         """Return the rank, or the members of the slow group, that make a rank late."""
@@ -152,23 +157,32 @@ class _Search:
 
     def _cause(self, pair: _Pair) -> str | Members:
         """Return who or what holds a rank up; its own label where nobody does."""
-        windows, late_us = np.array(pair.lag.late_windows), self._late_us(pair)
+        windows = np.array(pair.lag.late_windows)
+        late = self._in_windows(pair.group, windows)[pair.member]
         slow = self._slow_us(pair, windows)
-        if slow and sum(slow.values()) >= _EXPLAINS * late_us:
-            return max(slow, key=lambda one: (slow[one], one))
-        best, most = pair.label, 0.0
+        share = sum(slow.values()) / max(float(late.sum()), 1.0)
+        if share < _EXPLAINS:
+            label = self._held_up_by(pair, windows, late)
+            if label is not None:
+                return label
+        # with less of a share, the rest may be waiting for a member that the same group made late
+        return max(slow, key=lambda one: (slow[one], one)) if share >= _PARTLY else pair.label
+
+    def _held_up_by(self, pair: _Pair, windows: I64, late: F64) -> str | None:
+        """Return the rank that a late one waits for at another communicator in most windows."""
+        best, most = None, 0.0
+        own = self._groups[pair.group].communicator
         for number, member in self._places[pair.label]:
-            if self._groups[number].communicator == self._groups[pair.group].communicator:
+            if self._groups[number].communicator == own:
                 continue
-            by_member = self._in_windows(number, windows)
-            first = int(by_member.argmax())
-            held = float(by_member[first])
-            if (
-                first != member
-                and held >= max(_EXPLAINS * late_us, most)
-                and by_member[member] < _HELD_UP * held
-            ):
-                best, most = self._groups[number].labels[first], held
+            sums = self._in_windows(number, windows)
+            # in most windows: the sum over all may be that of one hiccup of a second
+            least = np.maximum(_EXPLAINS * late, sums[member] / _HELD_UP)
+            share = (sums >= np.maximum(least, 1)).mean(axis=1)
+            share[member] = 0
+            first = int(share.argmax())
+            if share[first] > max(most, _TOGETHER):
+                best, most = self._groups[number].labels[first], float(share[first])
         return best
 
     def _slow_us(self, pair: _Pair, windows: I64) -> dict[Members, float]:
@@ -181,19 +195,18 @@ class _Search:
                 found[labels] += self._scaled(slow.group, float(extra.sum()))
         return found
 
-    def _late_us(self, pair: _Pair) -> float:
-        return float(self._in_windows(pair.group, np.array(pair.lag.late_windows))[pair.member])
-
     def _in_windows(self, number: int, windows: I64, *, beyond: bool = True) -> F64:
-        """Return by how much each member of a group is late in all, in µs.
+        """Return by how much each member of a group is late in each window, in µs; 0 without calls.
 
         ``beyond``: beyond the middle member in each window, of two beyond the earlier.
         """
         held, by_window = self._sums_of(number)
-        sums = by_window[:, np.isin(held, windows)]
+        sums = np.zeros((len(by_window), len(windows)))
+        known = np.isin(windows, held)
+        sums[:, known] = by_window[:, np.searchsorted(held, windows[known])]
         if beyond:
-            sums = sums - (np.median(sums, axis=0) if len(sums) > 2 else sums.min(axis=0))
-        return np.asarray(sums.sum(axis=1))
+            sums -= np.median(sums, axis=0) if len(sums) > 2 else sums.min(axis=0)
+        return sums
 
     def _sums_of(self, number: int) -> tuple[I64, F64]:
         """Return the windows of a group, and the sums of lags, members × windows, in µs."""

@@ -22,6 +22,8 @@ from ccltui.metrics.inspector.matched_series import (
     thirds,
 )
 from ccltui.metrics.inspector.rolled_job import (
+    LEAST_LAG_US,
+    LEAST_SHARE,
     Group,
     MemberLag,
     RolledFacts,
@@ -39,10 +41,6 @@ from ccltui.parsers.inspector.record_columns import (
     Series,
 )
 
-LEAST_LAG_US: Final = 100
-"""Launches of kernels differ by tens of µs between ranks that do the same."""
-LEAST_SHARE: Final = 0.2
-"""Of the transfer, whose own time varies by a tenth between instances."""
 _DUMP_GAP_US: Final = 50_000
 """Lines of one dump are some µs apart, and dumps at least a tenth of a second."""
 _ALL_PARTS: Final = frozenset(("AllGather", "AllGatherV", "ReduceScatter"))

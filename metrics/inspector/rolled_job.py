@@ -24,6 +24,10 @@ MINUTE_US: Final = 60_000_000
 _SHORT_US: Final = 10 * MINUTE_US
 _SHORT_WINDOW_US: Final = 10_000_000
 """Recordings below ten minutes are told apart by ten seconds: a minute would hide the onset."""
+LEAST_LAG_US: Final = 100
+"""Launches of kernels differ by tens of µs between ranks that do the same."""
+LEAST_SHARE: Final = 0.2
+"""Of the transfer, whose own time varies by a tenth between instances."""
 LAG_COLUMNS: Final = (
     "group", "member", "window", "count", "sum_us", "p50_us", "p95_us", "p99_us", "max_us",
 )  # fmt: skip

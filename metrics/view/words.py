@@ -145,8 +145,13 @@ _LABELS: Final[Mapping[str, str]] = {
 
 def label_of(kind: str, where: Mapping[str, Any]) -> str:
     """Return a short name of a finding with its place: ``waiting for rank 0``."""
+    # a rank is waited for, wherever it runs; a host is named for all of its ranks
+    is_one = kind == "waiting_for_rank" and len(where["ranks"]) == 1
     return _LABELS[kind].format(
-        who=_who(where), call=_call(where), steps=_steps(where), group=where["group"]
+        who=ranks_text(where["ranks"]) if is_one else _who(where),
+        call=_call(where),
+        steps=_steps(where),
+        group=where["group"],
     )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ccltui.metrics.confidence import Level, Sure
 from ccltui.metrics.findings.culprits import details_of
 from ccltui.metrics.findings.finding import Evidence, Finding, Where
+from ccltui.metrics.inspector.rolled_job import LEAST_LAG_US, LEAST_SHARE
 from ccltui.metrics.unavailable import Refusal
 from ccltui.metrics.view.words import ranks_text, sentence
 from ccltui.parsers.inspector import NCCL_INSPECTOR
@@ -214,16 +215,21 @@ class _Findings:
 
     def _turns(self) -> Iterator[Finding]:
         """Yield what ranks wait for each other where none of them is late for long."""
-        waited_us = sum(group.waited_us for group in self._job.facts.groups)
-        share = self._share(waited_us)
-        if share is None or share < _TURNS_FROM:
+        groups = [group for group in self._job.facts.groups if group.complete]
+        share = self._share(sum(group.waited_us for group in groups))
+        # of a sample of the collectives the loss may be that of all of them
+        of_all = self._share(sum(one.waited_us * one.numbered / one.complete for one in groups))
+        if share is None or of_all is None or of_all < _TURNS_FROM:
             return
         turns = self._late.turns
+        nobody = "no one of them is always late"
+        if self._are_some_late() and not turns:
+            nobody = "the records are too few to name one"
         yield Finding(
             kind="random",
             text=sentence(
-                f"ranks wait {self._of_time(share)} for each other at collectives, and no one of "
-                f"them is always late {_SOURCE}"
+                f"ranks wait {self._of_time(share)} for each other at collectives, and {nobody} "
+                f"{_SOURCE}"
             ),
             more=sentence(
                 f"{ranks_text(turns)} late about equally often; " * bool(turns) + _HIDDEN
@@ -379,13 +385,16 @@ class _Findings:
         ordered = sorted(kinds.values(), key=lambda rows: -sum(_time_us(*row) for row in rows))
         lag = max(row["lag_ms"] for row in self._lags)
         text = f"ranks arrive within {time_text(lag)} of each other"
+        if self._are_some_late():
+            text = f"ranks are up to {time_text(lag)} late, in too few records to name one"
         evidence = [Evidence("duration_lag", "ranks.0.lag_ms", self._lags[0]["lag_ms"], "ms")]
         if ordered:
             text = f"{self._rate_text(ordered[0])}, and {text}" if is_even else ""
             text = text or self._rate_text(ordered[0])
             evidence += self._reached_evidence(*ordered[0][0])
         if is_even:
-            text = f"no rank is late and no group slow{self._of_how_many}: {text}"
+            start = "no group is" if self._are_some_late() else "no rank is late and no group"
+            text = f"{start} slow{self._of_how_many}: {text}"
         more = [self._details(ordered[0])] if ordered else []
         more += [
             f"{self._rate_text(rows)}; {self._details(rows)}" for rows in ordered[1:_MOST_SHOWN]
@@ -404,6 +413,16 @@ class _Findings:
             evidence=tuple(evidence),
             do=_EVEN_DO if is_even else "",
         )
+
+    def _are_some_late(self) -> bool:
+        """Return whether a rank is late by its median, if not for three windows in a row."""
+        for group in self._job.facts.groups:
+            transfer_us = sum(rate.transfer_us for rate in group.rates)
+            number = sum(rate.instances for rate in group.rates) or 1
+            least_us = max(LEAST_LAG_US, LEAST_SHARE * transfer_us / number)
+            if any(lag.lag_ms * 1e3 > least_us for lag in group.lags):
+                return True
+        return False
 
     @property
     def _of_how_many(self) -> str:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct
+
 from ccltui.metrics.confidence import Sure
-from ccltui.metrics.findings.finding import Answer, Finding
+from ccltui.metrics.findings.finding import Answer, Finding, Where
+from ccltui.metrics.inspector.rolled_job import LEAST_LAG_US, LEAST_SHARE
+from ccltui.metrics.inspector.slow_rates import SLOW_SHARE
 from ccltui.metrics.view.words import sentence
 from ccltui.parsers.errors import TraceError, contained
 from ccltui.parsers.inspector import NCCL_INSPECTOR_PROM
-from ccltui.parsers.numbers import counted, time_text
+from ccltui.parsers.names import listed
+from ccltui.parsers.numbers import counted, percent, time_text
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -25,8 +29,11 @@ _DO: Final = (
     "Write JSON lines with Inspector (NCCL_INSPECTOR_PROM_DUMP=0): they hold each collective, and "
     "show which ranks arrive late and which groups are slow."
 )
-_Kind = tuple[str, str, str]
-"""Communicator, operation and range of sizes."""
+_ONE_MOMENT: Final = "values of one moment do not tell how long a step takes"
+_PAIRS: Final = frozenset(("Send", "Recv"))
+_MOST_DEVICES: Final = 3
+_Device = tuple[str, str]
+"""Host, and name of the device there."""
 
 
 def values_answer(view: View) -> Answer | None:
@@ -48,45 +55,113 @@ def values_answer(view: View) -> Answer | None:
         else:
             gauges += found.gauges
             lines += found.unread
-    rows = _rows(gauges)
+    kinds = _kinds(gauges)
+    rows = [_reached(kind) for kind in kinds]
     devices = len({(one.node, one.gpu) for one in gauges})
     text = "no value of NCCL Inspector can be read"
     if rows:
         text = f"{rows[0]} on {counted(devices, 'device')}, at the last dump of NCCL Inspector"
     parts = [*rows[1:_SHOWN], f"{counted(lines, 'line')} could not be read" if lines else ""]
-    finding = Finding(
+    reached = Finding(
         kind="run_log",
         text=sentence(text),
         more=" ".join(sentence(one) for one in (*parts, *unread) if one),
-        saves_why="values of one moment do not tell how long a step takes",
+        saves_why=_ONE_MOMENT,
         sure=Sure(what="high"),
         do=_DO,
     )
+    causes = [one for kind in kinds for one in (_late(kind), _slow(kind)) if one is not None]
     unknown = (
-        "The text for Prometheus holds one moment and no rank, so it does not show who is late.",
+        "The text for Prometheus holds the means of one interval and no rank: what is late or slow "
+        "in it may be so for a moment only.",
     )
-    return Answer(recording="logs", findings=(finding,), unknown=unknown)
+    return Answer(recording="logs", findings=(*causes[:_SHOWN], reached), unknown=unknown)
 
 
-def _rows(gauges: list[Gauge]) -> list[str]:
-    """Return a sentence for each communicator, operation and size, the slowest device in it."""
-    rates: dict[_Kind, list[Gauge]] = defaultdict(list)
-    times: dict[_Kind, list[float]] = defaultdict(list)
+class _Kind(Struct):
+    """One operation and range of sizes of communicators of one name; values by device."""
+
+    communicator: str
+    operation: str
+    size: str
+    n_ranks: int
+    rates: dict[_Device, float]
+    times_us: dict[_Device, float]
+
+    @property
+    def name(self) -> str:
+        """Operation, sizes and communicator."""
+        where = self.communicator or "a communicator without a name"
+        return f"{self.operation} of {self.size} in {where}"
+
+
+def _kinds(gauges: list[Gauge]) -> list[_Kind]:
+    found: dict[tuple[str, str, str], _Kind] = {}
     for one in gauges:
-        kind = one.communicator, one.operation, one.size
+        key = one.communicator, one.operation, one.size
+        n_ranks = int(one.n_ranks) if one.n_ranks.isdecimal() else 0
+        kind = found.setdefault(key, _Kind(*key, n_ranks, {}, {}))
         if one.name in _RATES:
-            rates[kind].append(one)
+            kind.rates[one.node, one.gpu] = one.value
         elif one.name in _TIMES:
-            times[kind].append(one.value)
-    found = []
-    for kind, devices in rates.items():
-        communicator, operation, size = kind
-        slowest = min(devices, key=lambda one: one.value)
-        middle = median(one.value for one in devices)
-        takes = f" and takes {time_text(median(times[kind]) / 1e3)}" if times[kind] else ""
-        found.append(
-            f"{operation} of {size} in {communicator or 'a communicator without a name'} reaches "
-            f"{middle:.3g} GB/s of bus bandwidth{takes} (medians of devices; least "
-            f"{slowest.value:.3g} on {slowest.gpu} of {slowest.node})"
-        )
-    return found
+            kind.times_us[one.node, one.gpu] = one.value
+    return [one for one in found.values() if one.rates]
+
+
+def _reached(kind: _Kind) -> str:
+    values = sorted(kind.rates.values())
+    times = kind.times_us.values()
+    takes = f" and takes {time_text(median(times) / 1e3)}" if times else ""
+    differ = ""
+    if len(values) > 1 and values[0] > 0:
+        spread = values[-1] / values[0] - 1
+        differ = f" (devices differ by {percent(spread)})" if spread else " (all devices alike)"
+        if spread > 1 / SLOW_SHARE - 1:  # of one communicator it is who waits, and no device's own
+            differ = f" ({values[0]:.3g} to {values[-1]:.3g} by device)"
+    return f"{kind.name} reaches {median(values):.3g} GB/s of bus bandwidth{takes}{differ}"
+
+
+def _late(kind: _Kind) -> Finding | None:
+    """Return the device that is last at a collective: it waits for nobody, and takes least."""
+    times = kind.times_us
+    # devices of one communicator only: more than it has ranks are of several of one name
+    if not 2 < len(times) <= kind.n_ranks or kind.operation in _PAIRS:
+        return None
+    device = min(times, key=lambda one: (times[one], one))
+    lag_us = median(times.values()) - times[device]
+    if lag_us <= max(LEAST_LAG_US, LEAST_SHARE * times[device]):
+        return None
+    gpu, node = device[1], device[0]
+    return Finding(
+        kind="waiting_for_rank",
+        text=sentence(
+            f"the others wait for {gpu} of {node}: it arrives {time_text(lag_us / 1e3)} late at "
+            f"{kind.name}, on average of the last interval (NCCL Inspector)"
+        ),
+        where=Where(host=node or None, group=kind.communicator or None),
+        saves_why=_ONE_MOMENT,
+        sure=Sure(what="medium", who="low"),
+        do=_DO,
+    )
+
+
+def _slow(kind: _Kind) -> Finding | None:
+    """Return the devices below the bandwidth of most, of communicators of one name."""
+    usual = median(kind.rates.values())
+    slow = sorted(one for one, rate in kind.rates.items() if rate < SLOW_SHARE * usual)
+    # in one communicator every device has one transfer: a difference is waiting
+    if not slow or kind.n_ranks == 0 or len(kind.rates) <= kind.n_ranks:
+        return None
+    hosts = {node for node, _ in slow}
+    named = listed([f"{gpu} of {node}" for node, gpu in slow], _MOST_DEVICES)
+    return Finding(
+        kind="slow_link",
+        text=sentence(
+            f"{kind.name} reaches {median(kind.rates[one] for one in slow):.3g} GB/s of bus "
+            f"bandwidth on {named}, {usual:.3g} on the others (NCCL Inspector)"
+        ),
+        where=Where(host=hosts.pop() if len(hosts) == 1 else None, group=kind.communicator or None),
+        saves_why=_ONE_MOMENT,
+        sure=Sure(what="medium", who="low"),
+        do=_DO,
+    )

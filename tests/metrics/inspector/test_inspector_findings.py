@@ -162,3 +162,50 @@ def test_empty_files_are_called_empty(tmp_path: Path) -> None:
 
     assert found.text == "No profiler trace found, only 2 empty files."
     assert "the disk is full" in found.do
+
+
+def gauges(folder: Path, times_us: dict[tuple[str, int], float], *, ranks: int) -> None:
+    """Write what Prometheus is given of an AllGather, by host and device."""
+    for (node, gpu), time_us in times_us.items():
+        labels = (
+            f'node="{node}",gpu="GPU{gpu}",comm_name="dp",nranks="{ranks}",'
+            'collective="AllGather",message_size="16-17MB"'
+        )
+        rate = 16_777_216 / time_us / 1e3
+        text = (
+            f"nccl_bus_bandwidth_gbs{{{labels}}} {rate:.6g}\n"
+            f"nccl_collective_exec_time_microseconds{{{labels}}} {time_us:.6g}\n"
+        )
+        (folder / f"nccl_inspector_metrics_{node}-{gpu}.prom").write_text(text)
+
+
+def test_of_prometheus_the_device_that_waits_for_nobody_is_late(tmp_path: Path) -> None:
+    times = {("node-a", gpu): 1000.0 if gpu == 2 else 4000.0 for gpu in range(4)}
+    gauges(tmp_path, times, ranks=4)
+    late, reached = answered(tmp_path).findings
+
+    assert late.text == (
+        "The others wait for GPU2 of node-a: it arrives 3 ms late at AllGather of 16-17MB in dp, "
+        "on average of the last interval (NCCL Inspector)."
+    )
+    assert (late.where.host, late.sure.who) == ("node-a", "low")
+    assert reached.kind == "run_log"
+
+
+def test_of_prometheus_the_slow_one_of_several_communicators(tmp_path: Path) -> None:
+    times = {(node, gpu): 3000.0 if gpu == 2 else 1000.0
+             for node in ("node-a", "node-b") for gpu in range(4)}  # fmt: skip
+    gauges(tmp_path, times, ranks=2)
+
+    assert answered(tmp_path).headline == (
+        "AllGather of 16-17MB in dp reaches 5.59 GB/s of bus bandwidth on GPU2 of node-a and GPU2 "
+        "of node-b, 16.8 on the others (NCCL Inspector)."
+    )
+
+
+def test_of_prometheus_even_devices_are_not_named(tmp_path: Path) -> None:
+    gauges(tmp_path, {("node-a", gpu): 1000.0 + gpu for gpu in range(4)}, ranks=8)
+    (reached,) = answered(tmp_path).findings
+
+    assert "GPU" not in reached.text
+    assert "devices differ by 0.3 %" in reached.text
