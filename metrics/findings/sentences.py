@@ -34,6 +34,10 @@ class Idle(Struct, frozen=True):
     do: str
 
 
+RECORD: Final = (
+    "Record a few steps on all ranks with the PyTorch profiler (activities CPU and CUDA, "
+    "export_chrome_trace on each rank) or with nsys; docs/collect.md has scripts."
+)
 _RECORD_LAUNCHES: Final = (
     "Record host events too (ProfilerActivity.CPU and CUDA, or nsys --trace=cuda,nvtx,osrt): they "
     "show what the device waits for."
@@ -337,6 +341,9 @@ def named_text(
             return f"{who} {compute} {longer_than(times, 'usual')} {when}: {cost}"
         case "heavy_stage":
             takes = "take" if several and culprit.get("stage") is None else "takes"
+            ranks = [str(one) for one in culprit.get("ranks") or ()]
+            if ranks and who.startswith("stage "):
+                who = f"{who} ({ranks_text(ranks)})"
             return f"{who} {takes} {longer_than(times, 'the other stages')}: {cost}"
         case "uneven_microbatches":
             return (

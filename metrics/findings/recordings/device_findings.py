@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ccltui.metrics.arrays.reductions import median_along
+from ccltui.metrics.arrays.reductions import distinct_values, median_along
 from ccltui.metrics.arrays.statistics import milliseconds
 from ccltui.metrics.confidence import Level, Sure
 from ccltui.metrics.device.device_time import device_ranks, require_communication_on_device
@@ -42,7 +42,14 @@ from ccltui.metrics.findings.recordings.step_findings import (
     slow_finding,
     slow_lengths,
 )
-from ccltui.metrics.findings.sentences import CAUSES, IDLE, cost_text, idle_text, waiting_text
+from ccltui.metrics.findings.sentences import (
+    CAUSES,
+    IDLE,
+    RECORD,
+    cost_text,
+    idle_text,
+    waiting_text,
+)
 from ccltui.metrics.model.classify import COMP, GENERIC
 from ccltui.metrics.model.communicator_groups import format_ranks
 from ccltui.metrics.model.kernel_names import bare_name, category_of
@@ -165,6 +172,8 @@ def device_answer(view: View) -> Answer:
     found += slow_replicas(view)
     found = with_slow_node(view, ranks, found, lambda ns: (scale.share(ns), scale.cost_ms(ns)))
     ordered = _ranked([one for one in found if (one.share or 0.0) >= MATERIAL], computing)
+    if sum(len(rank.trace.group("gpu")) for rank in ranks) == 1:  # of no step of any job
+        ordered[0] = replace(ordered[0], do=RECORD)
     return Answer(
         recording="ranks" if len(view.job.ranks) > 1 else "one_rank",
         findings=by_replica(view, ordered),
@@ -417,6 +426,23 @@ def _copies(view: View, scale: Scale, lost: Sequence[Part]) -> Iterator[Finding]
             )
 
 
+_KEEP_MEMORY: Final = (
+    "Allocate memory of the device once, before the part that has to be fast, and keep it, or take "
+    "it from a pool (cudaMallocAsync)."
+)
+
+
+def _are_of_torch(ranks: Sequence[RankView]) -> bool:
+    """Return whether PyTorch runs, whose allocator has settings: by operators, else by kernels."""
+    if any(len(rank.trace.group("cpu_ops")) for rank in ranks):
+        return True
+    return any(
+        "at::native" in rank.trace.text(name)
+        for rank in ranks
+        for name in distinct_values(rank.trace.group("gpu").name).tolist()
+    )
+
+
 def _idle(
     view: View,
     scale: Scale,
@@ -433,6 +459,8 @@ def _idle(
         text, cost = idle_text(loss.what, share, scale.ranks, who), scale.cost(loss.total_ns)
         detail = _idle_detail(view, loss, ranks, scale)
         do = detail.do or form.do
+        if form.kind == "host_allocation" and not _are_of_torch(ranks):
+            do = _KEEP_MEMORY
         causes = [one.what for one in lost if _holds(loss, one)]
         once = None if slow is None else in_slow_steps(slow, ranks, loss.total_ns, causes)
         yield Finding(

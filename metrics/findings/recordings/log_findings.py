@@ -13,7 +13,7 @@ from ccltui.metrics.findings.recordings.inspector_findings import (
     inspector_findings,
     inspector_unknown,
 )
-from ccltui.metrics.findings.recordings.other_recordings import RECORD
+from ccltui.metrics.findings.sentences import RECORD
 from ccltui.metrics.hangs.find_hang import hang_of
 from ccltui.metrics.view.words import sentence
 from ccltui.parsers.numbers import binary_size, counted, time_text
@@ -27,6 +27,11 @@ _NAMES_NOBODY: Final = frozenset({"nothing", "abstained", "late"})
 _UNKNOWN: Final = (
     "Logs and dumps show how long a step takes or where the job hangs; only a trace shows what "
     "is slow in a step."
+)
+
+_OF_BENCHMARKS: Final = (
+    "A benchmark shows what links reach when nothing else runs; what a job loses to them only a "
+    "trace of the job shows."
 )
 
 
@@ -67,11 +72,11 @@ def abstains(view: View) -> bool:
 
 def log_answer(view: View) -> Answer | None:
     """Return what logs, tables and records beside traces state, None where there are none."""
-    hang, inspected = hang_finding(view), inspector_findings(view)
+    hang, inspected, tested = hang_finding(view), inspector_findings(view), [*_benchmark(view)]
     found = [
         *([hang] if hang else []),
         *inspected,
-        *_benchmark(view),
+        *tested,
         *_memory(view),
         *_comms_summary(view),
         *_run(view),
@@ -79,8 +84,10 @@ def log_answer(view: View) -> Answer | None:
     if not found:
         return None
     unknown = inspector_unknown(view) if inspected else ()
-    if len(found) > len(inspected):
+    if len(found) > len(inspected) + len(tested):
         unknown = (*unknown, _UNKNOWN)
+    elif tested:
+        unknown = (*unknown, _OF_BENCHMARKS)
     return Answer(recording="logs", findings=tuple(found), unknown=unknown)
 
 
@@ -100,7 +107,18 @@ def _benchmark(view: View) -> Iterator[Finding]:
         f"{name} reaches at most {best:.5g} GB/s of bus bandwidth{ranks} (nccl-tests)",
         f"at {found['at_bytes']:,} bytes; {wrong}",
         Evidence("nccl_tests_busbw", "max_busbw_GBps", best, "GB/s"),
+        _WRONG_DO if found["num_wrong"] else _BENCHMARK_DO,
     )
+
+
+_BENCHMARK_DO: Final = (
+    "Compare with the bandwidth that the links have, and with the same test on fewer hosts: half "
+    "of it hints at one bad host or link. --metric nccl_tests_busbw --detail lists all sizes."
+)
+_WRONG_DO: Final = (
+    "Wrong values are data that arrived damaged: repeat the test on pairs of hosts until one pair "
+    "alone shows them, and look at its GPUs and adapters (nvidia-smi -q, dmesg)."
+)
 
 
 _LESS_MEMORY: Final = (
@@ -166,7 +184,21 @@ def _comms_summary(view: View) -> Iterator[Finding]:
             f"{time_text(row['total_ms'])}{split} (DeepSpeed's summary)",
             "",
             Evidence("comms_summary", f"operations.{number}.total_ms", row["total_ms"], "ms"),
+            _LATE_DO if waited and waited >= _MUCH_WAITED * row["total_ms"] else _SUMMARY_DO,
         )
+
+
+_MUCH_WAITED: Final = 0.2
+"""Share of the time of an operation from which waiting for the last rank is worth a look."""
+_LATE_DO: Final = (
+    "Find the rank that the others wait for: record a few steps on all ranks with the PyTorch "
+    "profiler (docs/collect.md has scripts), or switch NCCL Inspector on for hours "
+    "(docs/inspector.md)."
+)
+_SUMMARY_DO: Final = (
+    "Look whether computation hides these calls (overlap_comm and the bucket sizes of ZeRO): a "
+    "summary has no times, a trace of a few steps has."
+)
 
 
 def _run(view: View) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ plug-ins, and recordings without work.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +18,7 @@ from ccltui.metrics.arrays.statistics import milliseconds
 from ccltui.metrics.confidence import Sure
 from ccltui.metrics.findings.finding import Answer, Finding, Where
 from ccltui.metrics.findings.recordings.host_findings import operator_totals
+from ccltui.metrics.findings.sentences import RECORD
 from ccltui.metrics.model.kernel_names import bare_name
 from ccltui.metrics.view.words import sentence, short_name
 from ccltui.parsers.communication_kernels import communication_kernel
@@ -26,12 +27,14 @@ from ccltui.parsers.kineto import EXECUTION_TRACE
 from ccltui.parsers.names import listed
 from ccltui.parsers.nccl_profiler import NCCL_PROFILER
 from ccltui.parsers.numbers import counted, time_text
+from ccltui.parsers.side.unread_files import ARCHIVE
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
     from ccltui.metrics.view.rank_view import RankView
     from ccltui.parsers.array_types import I64
     from ccltui.parsers.columns import RankTrace
+    from ccltui.parsers.found_files import FoundFile
     from ccltui.parsers.kineto.execution_trace import ExecutionTrace
 
 
@@ -40,10 +43,6 @@ FILTERED: Final = "text_filtered"
 _SHOWN: Final = 3
 _PROFILER_MARK: Final = "PyTorch Profiler ("
 """Start of the name of the event that lasts as long as the profiler records."""
-RECORD: Final = (
-    "Record a few steps on all ranks with the PyTorch profiler (activities CPU and CUDA, "
-    "export_chrome_trace on each rank) or with nsys; docs/collect.md has scripts."
-)
 
 _NOT_WRITTEN: Final = (
     "Look whether the job came as far as writing these files, and whether the disk is full. NCCL "
@@ -197,13 +196,22 @@ def empty_answer(view: View) -> Answer:
         text=sentence(_what_is_here(view)),
         more=sentence(_on_hosts(view)),
         sure=Sure(what="high"),
-        do=_NOT_WRITTEN if is_empty else RECORD,
+        do=_NOT_WRITTEN if is_empty else _do(files),
     )
     return Answer(
         recording="no_work" if ranks else "no_trace",
         findings=(finding,),
         unknown=(_nothing_to_measure(view),) if ranks else (),
     )
+
+
+def _do(files: Sequence[FoundFile]) -> str:
+    """Return what to do about files without work; an archive may hold what is looked for."""
+    archives = [file.path for file in files if file.format is ARCHIVE]
+    if not archives:
+        return RECORD
+    what = "it" if len(archives) == 1 else "them"
+    return f"Unpack {listed(archives, _SHOWN)}, and open the folder with what is in {what}."
 
 
 def _nothing_to_measure(view: View) -> str:

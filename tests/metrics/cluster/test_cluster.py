@@ -15,6 +15,7 @@ from ccltui.metrics.cluster.cluster_files import read_cluster
 from ccltui.metrics.cluster.cluster_table import cluster_table
 from ccltui.metrics.cluster.plausibility import hosts_of, implausible, peers_of
 from ccltui.metrics.compare.sides import compare_benchmarks
+from ccltui.metrics.findings.recordings.answer import answer_of
 from ccltui.metrics.model.peaks import find_device
 from ccltui.metrics.registry import find
 from ccltui.metrics.result import Result
@@ -338,6 +339,9 @@ def test_bandwidth_of_nccl_tests(tmp_path: Path) -> None:
 
     assert (result.value, result.details["collective"]) == (0.27, "all_reduce")
     assert (result.details["at_bytes"], result.details["num_wrong"]) == (2048, 0)
+    answer = answer_of(view_of(tmp_path))
+    assert answer.findings[0].do.startswith("Compare with the bandwidth that the links have")
+    assert answer.unknown[0].startswith("A benchmark shows what links reach")
 
 
 def test_facts_of_nccl_logs(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -60,3 +61,11 @@ def test_what_the_only_file_is(tmp_path: Path, name: str, data: bytes, sentence:
     (tmp_path / name).write_bytes(data)
 
     assert answer_of(view_of(tmp_path)).findings[0].text == sentence
+
+
+def test_an_archive_is_to_be_unpacked(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "traces.tgz", "w:gz") as archive:
+        archive.add(__file__, "notes.json")
+    (finding,) = answer_of(view_of(tmp_path)).findings
+
+    assert finding.do == "Unpack traces.tgz, and open the folder with what is in it."

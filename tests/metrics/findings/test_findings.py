@@ -592,7 +592,7 @@ NAMED: Mapping[str, tuple[dict[str, Any], str]] = {
     ),
     "heavy_stage": (
         {"ranks": ["6", "7"], "stage": 3, "factor": 1.6},
-        "stage 3 takes 1.6 times as long as the other stages",
+        "stage 3 (ranks 6-7) takes 1.6 times as long as the other stages",
     ),
     "slow_link": (
         {"ranks": ["0", "4"], "pair": ["0", "4"], "factor": 3.0},

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from runs_by_hand import view_of
 
+from ccltui.metrics.findings.recordings.answer import answer_of
 from ccltui.metrics.registry import find
 
 TABLE = """\
@@ -49,3 +50,13 @@ def test_waiting_that_is_not_stated_is_none(tmp_path: Path) -> None:
         None,
         None,
     )
+
+
+def test_what_to_do_depends_on_the_waiting(tmp_path: Path) -> None:
+    (tmp_path / "train.log").write_text(WAITED)
+    reduced, gathered = answer_of(view_of(tmp_path)).findings[:2]
+
+    assert reduced.do.startswith("Find the rank that the others wait for")  # 3 of 7 ms
+    assert gathered.do.startswith("Find the rank")  # 0.5 of 2 ms
+    (tmp_path / "train.log").write_text(TABLE.format(reduce="10.0"))
+    assert answer_of(view_of(tmp_path)).findings[0].do.startswith("Look whether computation hides")
