@@ -546,8 +546,13 @@ class Culprits:
         return [named, *(claim for claim in found if claim not in claims)]
 
     def _absorbed(self, found: Sequence[Finding], named: Finding) -> list[Finding]:
-        """Return the waits that a named culprit causes: those for its ranks, or all without any."""
+        """Return the waits that a named culprit causes: those for its ranks, or all without any.
+
+        A slow link that is no ranks' makes nobody late.
+        """
         ranks = set(named.where.ranks)
+        if named.kind == "slow_link" and not ranks:
+            return []
         return [
             one
             for one in found

@@ -12,7 +12,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from ccltui.metrics.findings.finding import Kind
-from ccltui.metrics.findings.waits.link_times import BETWEEN_HOSTS
+from ccltui.metrics.findings.waits.link_times import BETWEEN_HOSTS, STAGES
 from ccltui.metrics.view.words import longer_than, numbers_text, ranks_text
 from ccltui.parsers.numbers import percent, time_text
 
@@ -375,4 +375,7 @@ def who_text(culprit: Mapping[str, Any]) -> str:
     ranks = [str(one) for one in culprit.get("ranks") or ()]
     if ranks:
         return ranks_text(ranks)
-    return "" if culprit.get("group") is None else f"group {culprit['group']}"
+    group = culprit.get("group")
+    if group is None:
+        return ""
+    return str(group) if str(group).startswith(STAGES) else f"group {group}"

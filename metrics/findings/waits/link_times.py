@@ -68,7 +68,12 @@ LEAST_SHARE: Final = 0.1
 link to be named surely: stages of a pipeline have slack that takes up less."""
 LEAST_COST: Final = 0.01
 """Share of the time that a slow link has to cost to be named: steps vary by as much anyway."""
+SLOW_NETWORK: Final = 10.0
+"""A link between hosts is slow from this many times what those inside of hosts take, which have up
+to nine times the bandwidth of a network of 400 Gb/s."""
 BETWEEN_HOSTS: Final = "between hosts"
+STAGES: Final = "stages "
+"""How the group of all links between two stages begins: it is no communicator."""
 SENDRECV: Final = TYPES.index("SendRecv")
 
 
@@ -90,7 +95,11 @@ def _slow_link(view: View) -> NamedByTimes | None:
     one = _slowest(view, job, links, exposed)
     if one is not None and one.share >= LEAST_COST:
         return one
-    other = _between_hosts(job, links, exposed) or _slow_members(view, exposed)
+    other = (
+        _between_stages(view, job, exposed)
+        or _between_hosts(job, links, exposed)
+        or _slow_members(view, exposed)
+    )
     if other is not None and (one is None or other.ranks != one.ranks):
         return other  # it is not the link that costs nothing
     return _longer_than_computing(view, exposed)
@@ -180,6 +189,48 @@ def _slowest(
         float(ratio[worst]),
         is_pair=links.is_pair[worst],
     )
+
+
+def _between_stages(view: View, job: JobLines, exposed: Mapping[str, float]) -> NamedByTimes | None:
+    """Return two stages whose transfers are slow on all their pairs, as those of no others are.
+
+    All stages of a pipeline send each other as much: their boundaries are compared.
+    """
+    table, stage = job.table, job.stages.stage
+    sides = np.stack([stage[table.pair[:, 0]], stage[table.pair[:, 1]]])
+    between = (
+        (table.pair[:, 0] >= 0) & (np.abs(sides[0] - sides[1]) == 1) & (sides.min(axis=0) >= 0)
+    )
+    if job.stages.wraps or not between.any():
+        return None
+    boundary = np.where(between, sides.min(axis=0), MISSING)
+    own = table.transfer_ns.astype(np.float64)
+    counts = np.bincount(boundary[between], minlength=job.stages.count - 1)
+    if len(counts) < 2 or counts.min() < FEWEST:
+        return None
+    times = lower_medians(own[between], boundary[between], len(counts))
+    sizes = lower_medians(table.bytes[between].astype(np.float64), boundary[between], len(counts))
+    worst = int(times.argmax())
+    others = np.delete(times, worst)
+    typical = max(lower_median(others), 1.0)
+    factor = float(times[worst] / typical)
+    hosts = np.array([len({job.hosts[rank] for rank in pair}) for pair in table.pair.tolist()])
+    away = np.bincount(boundary[between], hosts[between] > 1, len(counts)) > 0
+    is_network = away[worst] and not np.delete(away, worst).any()
+    if factor < (SLOW_NETWORK if is_network else LEAST_FACTOR) or len(set(sizes.tolist())) > 1:
+        return None
+    if float(others.max()) - typical > APART * (times[worst] - typical):
+        return None
+    mine = boundary == worst
+    replayed = _replayed(view, mine, np.where(mine, typical, own))
+    spent = float(np.maximum(own[mine] - typical, 0.0).sum()) * 2 / len(job.labels)
+    waits = float(np.mean(list(exposed.values()))) if exposed else 0.0
+    share = min(spent / float(job.measured_ns.sum()), waits) if replayed is None else replayed
+    if share < LEAST_COST:
+        return None
+    low, high = worst, worst + 1
+    name = f"{STAGES}{low} and {high}"
+    return NamedByTimes("slow_link", (), share, "low", factor, group=name)
 
 
 def _replayed(view: View, mine: Bool, usual: F64) -> float | None:
@@ -291,13 +342,13 @@ def _slow_members(view: View, exposed: Mapping[str, float]) -> NamedByTimes | No
     if any(kind in (SEND, RECV) for kind, _ in by_queue):
         return None  # stages wait for each other, in all calls, by the schedule
     sent = [durations for (kind, _), durations in by_queue.items() if kind == SENDRECV]
+    # Rings of all ranks send equally often on all stages; a direction of a pipeline lacks one.
+    staged = [one for one in sent if len(one) < len(exposed) or not _in_rings(one)]
     found = [
         _long_calls(view, durations, exposed)
-        for (kind, _), durations in by_queue.items()
-        if kind != SENDRECV or _in_rings(durations)
+        for durations in by_queue.values()
+        if not any(durations is one for one in staged)
     ]
-    # rings of all ranks send equally often on all stages
-    staged = [one for one in sent if len(one) < len(exposed) or not _in_rings(one)]
     # The ranks of one of two stages, which send equally often, differ from the rest in their work.
     half = len(exposed) // 2 if sent else 0
     likely = [

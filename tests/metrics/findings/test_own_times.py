@@ -256,6 +256,22 @@ def test_a_slow_node_is_named_where_no_file_names_a_communicator(tmp_path: Path)
     assert first["sure"]["who"] in ("medium", "high")
 
 
+@pytest.mark.parametrize("level", ["full", "names"])
+def test_all_transfers_between_two_stages_are_one_slow_link(tmp_path: Path, level: Level) -> None:
+    shape = {"family": "pp", "dp": 2, "pp": 4, "gpus_per_node": 4, "micro_batches": 4}
+    slow = job(Fault("slow_network", (), 9.0), level=level, **shape)
+    truth = write_planted(tmp_path / "slow", slow).truth
+    view = View(open_job(tmp_path / "slow", cache_dir=tmp_path / "cache", jobs=1))
+    first = find("findings").run(view).details["findings"][0]
+
+    assert first["class"] == "slow_link"
+    assert first["where"]["group"] == "stages 1 and 2"
+    assert first["text"].startswith("Probably transfers between stages 1 and 2 take 1")
+    assert first["share"] == pytest.approx(truth.cost_ms / truth.step_ms, abs=0.01)
+    # a network is slower than the links inside of a host
+    assert slow_link(view_of(tmp_path / "usual", job(level=level, **shape))) is None
+
+
 @pytest.mark.parametrize(
     "seed",
     [

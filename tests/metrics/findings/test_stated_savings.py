@@ -92,8 +92,6 @@ def test_a_slow_device_of_a_job_with_experts_is_no_uneven_expert(tmp_path: Path)
     assert found["saves_ms"] == pytest.approx(truth.faults[0].cost_ms, rel=0.1)
 
 
-# Passes of two ranks were prolonged by chance, in three steps of six.
-CHANCE = 987118
 # Devices idle in waits that no kernel shows: a stage that computes as long as the others seemed
 # heavy, and a rank that waits for a late one of the next stage seemed late itself.
 HIDDEN_STAGE, HIDDEN_HOST = 987204, 987227
@@ -101,7 +99,7 @@ HIDDEN_STAGE, HIDDEN_HOST = 987204, 987227
 SLOW_AND_UNEVEN = 987124
 
 
-@pytest.mark.parametrize("seed", [CHANCE, HIDDEN_STAGE, HIDDEN_HOST, SLOW_AND_UNEVEN])
+@pytest.mark.parametrize("seed", [HIDDEN_STAGE, HIDDEN_HOST, SLOW_AND_UNEVEN])
 def test_an_answer_that_the_own_times_of_ranks_do_not_support_is_unsure(
     tmp_path: Path, seed: int
 ) -> None:
@@ -112,6 +110,14 @@ def test_an_answer_that_the_own_times_of_ranks_do_not_support_is_unsure(
 
     assert named
     assert all("low" in (one["sure"]["who"], one["sure"]["what"]) for one in named)
+
+
+def test_passes_of_two_ranks_that_chance_prolongs_are_no_slow_ranks(tmp_path: Path) -> None:
+    # in three steps of six
+    _, view = opened(tmp_path, random_spec(987118, varied=True))
+
+    assert find("findings").run(view).details["findings"][0]["class"] == "random"
+    assert slower_ranks(view) is None
 
 
 def test_ranks_in_turn_are_slow_in_most_steps(tmp_path: Path) -> None:
