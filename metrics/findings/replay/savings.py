@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from msgspec import Struct
 
-from ccltui.metrics.arrays.reductions import distinct_values, joint_inverse, median_along
+from ccltui.metrics.arrays.reductions import (
+    distinct_values,
+    joint_inverse,
+    median_along,
+    unique_inverse,
+)
 from ccltui.metrics.arrays.statistics import milliseconds
 from ccltui.metrics.arrays.typical import lower_medians, typical_of_groups
 from ccltui.metrics.findings.replay.host_needs import MAX_LAUNCHING, hosts_bind
@@ -227,10 +232,16 @@ class Savings(Struct, frozen=True, dict=True):
     def _program_places(self, held: I64) -> tuple[int, I64]:
         """Number the operations that have one place in a program in a step."""
         job = self.ladder.job
-        unit = job.operations.unit[held]
-        line = job.units.line[unit]
-        place = held - job.operations.first[line]
-        return joint_inverse(job.units.program[unit], job.table.step[line], place)
+        line, first = job.units.line, job.operations.first
+        count, program = joint_inverse(job.units.program, job.table.step[line])
+        longest = np.zeros(count + 1, np.int64)
+        np.maximum.at(longest, program + 1, first[line + 1] - first[line])
+        # Units are few, operations millions: each program in a step has as many numbers as its
+        # longest line has operations, and those that occur are numbered again.
+        begin = np.cumsum(longest)
+        number = (begin[program] - first[line])[job.operations.unit[held]] + held
+        places, number = unique_inverse(number)
+        return len(places), number
 
     def suspects(self, most: int) -> Sequence[int]:
         """Ranks that compute and idle longer than their like, those first that do so most."""
