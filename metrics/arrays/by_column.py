@@ -6,6 +6,7 @@ of a column of a thousand ranks lies on a page of its own, which takes seven tim
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -26,6 +27,12 @@ def zeros(shape: tuple[int, ...]) -> I64:
 def take_rows(values: npt.NDArray[_Kind], rows: I64) -> npt.NDArray[_Kind]:
     """Return some rows of an array [n, m] or [n], the numbers of a column side by side."""
     return values.T.take(rows, axis=-1).T
+
+
+def take_columns(values: npt.NDArray[_Kind], columns: Sequence[int]) -> npt.NDArray[_Kind]:
+    """Return some columns of an array [n, m]; the array itself where these are all, in order."""
+    is_whole = list(columns) == list(range(values.shape[1]))
+    return values if is_whole else values.T.take(columns, axis=0).T
 
 
 def marked_median(values: I64 | F64, marks: Bool) -> F64:

@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from msgspec import Struct
 
-from ccltui.metrics.arrays.by_column import take_rows
+from ccltui.metrics.arrays.by_column import take_columns, take_rows
 from ccltui.metrics.arrays.reductions import row_max, row_min
 from ccltui.metrics.collectives.clocks.clock_model import ClockModel
 from ccltui.metrics.collectives.matching.match import (
@@ -238,13 +238,14 @@ def _arrivals(
             start[absent] = MISSING
     dur = gather(match, inputs, "dur_ns")
     usable = match.usable
+    chosen = slice(None) if usable.all() else usable  # of all ranks a copy takes time and memory
     starts_known = raw_clocks or clocks.comparable(match.labels)
     return GroupArrivals(
         match=match,
         start_ns=start,
         dur_ns=dur,
-        clock_free=_expanded(clock_free(dur[usable], floor_ns), usable),
-        by_start=_expanded(by_start(start[usable], floor_ns), usable) if starts_known else None,
+        clock_free=_expanded(clock_free(dur[chosen], floor_ns), usable),
+        by_start=_expanded(by_start(start[chosen], floor_ns), usable) if starts_known else None,
         eligible=usable & _awaits_all(match),
         confidence=_confidence(match, _exchanges(match, start, dur) if starts_known else None),
     )
@@ -361,7 +362,7 @@ def sync_points(
     for index, columns in holding.items():
         group = groups[index]
         rows = np.flatnonzero(group.eligible)
-        dur = group.dur_ns[rows][:, columns]
+        dur = take_columns(take_rows(group.dur_ns, rows), columns)
         arrival.append(gather_starts(group.match, inputs, rows, columns))
         late.append(row_max(dur)[:, np.newaxis] - dur)
         number.append(np.full(len(rows), index, np.int64))

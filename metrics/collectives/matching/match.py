@@ -24,6 +24,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ccltui.metrics.arrays.by_column import take_columns, take_rows
 from ccltui.metrics.arrays.reductions import distinct_values, row_all, unique_counts
 from ccltui.metrics.collectives.matching.align_calls import ClockDifference
 from ccltui.metrics.collectives.matching.group_member import Member, pick
@@ -220,15 +221,16 @@ def gather_starts(
 ) -> I64:
     """Return the recorded starts of some instances on some members, int64 [rows, members]."""
     labels = [match.labels[member] for member in members]
-    return _picked(labels, match.rows[rows][:, members], inputs, "start_ns")
+    chosen = take_columns(take_rows(match.rows, rows), members)
+    return _picked(labels, chosen, inputs, "start_ns")
 
 
 def _picked(labels: Sequence[str], rows: I64, inputs: Mapping[str, MatchInput], column: str) -> I64:
-    values = [
-        pick(np.asarray(getattr(inputs[label].calls, column), np.int64), rows[:, member])
-        for member, label in enumerate(labels)
-    ]
-    return np.stack(values).T
+    found = np.empty(rows.shape[::-1], np.int64)
+    for member, label in enumerate(labels):
+        values = np.asarray(getattr(inputs[label].calls, column), np.int64)
+        found[member] = pick(values, rows[:, member])
+    return found.T
 
 
 def disagreements(
@@ -323,7 +325,10 @@ def _match_group(
 
     def rows_of(positions: I64) -> I64:
         rows = slice(None) if is_ordered else order
-        return np.stack([pick(m.rows, positions[rows, i]) for i, m in enumerate(members)]).T
+        found = np.empty((len(members), len(order)), np.int64)
+        for i, one in enumerate(members):
+            found[i] = pick(one.rows, positions[rows, i])
+        return found.T
 
     return GroupMatch(
         group=index,

@@ -17,6 +17,9 @@ def test_rows_are_those_of_numpy_with_each_column_side_by_side() -> None:
     assert by_column.take_rows(values, rows).tolist() == values[rows].tolist()
     assert by_column.take_rows(values, rows).T.flags.c_contiguous
     assert by_column.take_rows(values[:, 0], rows).tolist() == [9, 0, 0]
+    assert by_column.take_columns(values, [2, 0]).tolist() == values[:, [2, 0]].tolist()
+    assert by_column.take_columns(values, [1, 0, 2]).tolist() == values[:, [1, 0, 2]].tolist()
+    assert by_column.take_columns(values, [0, 1, 2]) is values
     assert by_column.zeros((4, 3)).tolist() == [[0] * 3] * 4
     assert by_column.zeros((4, 3))[:, 1].flags.c_contiguous
 
