@@ -290,6 +290,7 @@ def labelled_units(labels: I8) -> list[Unit]:
     known = np.flatnonzero(labels)
     if not (labels == IN_BACKWARD).any() or not len(known):
         return whole
+    labels = _with_leads(labels, known)
     source = np.maximum.accumulate(np.where(labels > 0, np.arange(size), -1))
     filled = np.where(source >= 0, labels[np.maximum(source, 0)], labels[known[0]])
     last = int(np.flatnonzero(filled == IN_BACKWARD)[-1])
@@ -303,6 +304,22 @@ def labelled_units(labels: I8) -> list[Unit]:
         for begin, stop in zip(edges.tolist(), stops, strict=True)
     ]
     return _numbered([*parts, (last + 1, size, TAIL)])
+
+
+def _with_leads(labels: I8, known: I64) -> I8:
+    """Return the labels with those of the kernels that begin each forward pass.
+
+    Names tell some kernels of a pass. As few as lie before the first named one anywhere, behind
+    another pass or the optimizer, begin all passes: what else lies there may end the pass before.
+    """
+    before = np.diff(known, prepend=-1) - 1
+    begins = (labels[known] == IN_FORWARD) & (np.append(0, labels[known[:-1]]) != IN_FORWARD)
+    begins[0] = False  # a line may begin within a pass
+    found = labels.copy()
+    lead = int(before[begins].min(initial=len(labels)))
+    for place in known[begins].tolist():
+        found[place - lead : place] = IN_FORWARD
+    return found
 
 
 def _numbered(parts: Sequence[tuple[int, int, int]]) -> list[Unit]:

@@ -57,6 +57,19 @@ def test_a_line_that_begins_with_the_optimizer_has_no_pass_there() -> None:
     ]
 
 
+def test_kernels_without_a_label_begin_each_forward_pass_alike() -> None:
+    # of those before a forward pass two begin it, behind the optimizer, and one ends the other pass
+    units = labelled_units(np.array([3, 0, 0, 1, 0, 2, 0, 0, 0, 1, 0, 2, 0], np.int8))
+
+    assert [(unit.first, unit.stop, unit.type) for unit in units] == [
+        (0, 1, HEAD),
+        (1, 5, FORWARD_PASS),
+        (5, 7, BACKWARD_PASS),
+        (7, 11, FORWARD_PASS),
+        (11, 13, BACKWARD_PASS),
+    ]
+
+
 def test_without_labels_a_step_is_one_unit() -> None:
     (unit,) = labelled_units(np.zeros(5, np.int8))
 

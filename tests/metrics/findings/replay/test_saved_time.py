@@ -271,6 +271,15 @@ def test_balanced_micro_batches_vary_as_much_as_passes_do_on_their_own(
     assert details["saves_ms"] == pytest.approx(truth.cost_ms, rel=0.1)
 
 
+def test_balanced_micro_batches_by_names_of_kernels_alone(tmp_path: Path) -> None:
+    # Two kernels of each pass come before the first that its name tells.
+    truth, view = opened(random_spec(870081, varied=True), tmp_path)
+    details = verdict_on(view).details
+
+    assert details["verdict"] == "uneven_microbatches"
+    assert details["saves_ms"] == pytest.approx(truth.cost_ms, rel=0.05)
+
+
 def test_what_is_saved_is_a_bound_where_hosts_are_as_slow_as_devices(tmp_path: Path) -> None:
     spec = replace(SLOW, kernel_ns=49_000, transfer_ns=67_000, host_op_ns=52_000)
     truth, view = opened(replace(spec, micro_batches=4, host_sync=False), tmp_path)
