@@ -335,9 +335,10 @@ def _lag(trace: TraceSummary, results: Results) -> list[Claim]:
     of = "" if measured == trace.ranks else f" of the {measured} selected"
     if lag.get("mean_lag_us") is not None:
         mean = lag["mean_lag_us"]
+        by = "" if lag["lag_aligned"] else ", by durations alone: clocks are not all known"
         text = (
             f"On average the last rank{of} reaches a collective {time_text(mean / 1000)} after the "
-            f"first (n = {lag['num_collectives']:,})."
+            f"first (n = {lag['num_collectives']:,}){by}."
         )
         claims.append(Claim("evidence", text, "straggler_lag", "mean_lag_us", mean, "us"))
     chain = details_of(results, "blame_chain")

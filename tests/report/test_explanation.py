@@ -15,6 +15,7 @@ from ccltui.report.explanation_writers import as_json, as_markdown
 from ccltui.report.json_document import TraceSummary
 from ccltui.report.overview_text import recorded, step_time
 
+LAG = {"mean_lag_us": 5.0, "num_collectives": 3, "lag_aligned": {"mean_lag_us": 5.0}}
 TRACE = TraceSummary("/jobs/one", ranks=8, world_size=8)
 
 
@@ -171,7 +172,7 @@ def test_what_holds_in_part_is_not_called_missing() -> None:
 
 
 def test_a_rank_that_a_finding_names_is_not_named_with_a_second_share() -> None:
-    lag = result("straggler_lag", {"mean_lag_us": 5.0, "num_collectives": 3})
+    lag = result("straggler_lag", LAG)
     chain = result("blame_chain", {"root_rank": "3", "root_share": 0.6})
     results = {"findings": found_in(finding()), "straggler_lag": lag, "blame_chain": chain}
     other = {**results, "blame_chain": result("blame_chain", {"root_rank": "5", "root_share": 0.6})}
@@ -181,8 +182,18 @@ def test_a_rank_that_a_finding_names_is_not_named_with_a_second_share() -> None:
     assert told.text.endswith("60 % of the waiting at collectives is due to rank 5.")
 
 
+def test_lags_without_known_clocks_say_so() -> None:
+    lag = result("straggler_lag", LAG | {"lag_aligned": None})
+
+    assert (
+        explain(TRACE, {"straggler_lag": lag})
+        .claims[0]
+        .text.endswith("after the first (n = 3), by durations alone: clocks are not all known.")
+    )
+
+
 def test_lags_of_selected_ranks_are_said_to_be_of_these() -> None:
-    lag = result("straggler_lag", {"mean_lag_us": 5.0, "num_collectives": 3})
+    lag = result("straggler_lag", LAG)
     two = result("coll_call_num", {"num_traces": 2})
     claims = explain(TRACE, {"straggler_lag": lag, "coll_call_num": two}).claims
 

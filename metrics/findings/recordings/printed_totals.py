@@ -110,7 +110,7 @@ def totals_answer(view: View) -> Answer | None:
     """
     failed: list[str] = []
     rules: list[Section] = []
-    texts = [found for found in _texts(view, failed, rules) if found]
+    texts = [(path, found) for path, found in _texts(view, failed, rules) if found]
     of_rules = tuple(rule_findings(rules))
     if not texts and (of_rules or rules):
         findings = of_rules or (nothing_found(rules),)
@@ -118,18 +118,18 @@ def totals_answer(view: View) -> Answer | None:
         return Answer(recording="totals", findings=findings, unknown=why)
     if not texts:
         return _unreadable(failed) if failed else None
-    texts.sort(key=lambda one: -max(rows.whole_ns for rows in one.values()))
-    with_kernels = [one for one in texts if "kernels" in one]
-    with_kernels.sort(key=lambda one: -one["kernels"].whole_ns)
-    main = (with_kernels or texts)[0]
+    texts.sort(key=lambda one: -max(rows.whole_ns for rows in one[1].values()))
+    with_kernels = [one for one in texts if "kernels" in one[1]]
+    with_kernels.sort(key=lambda one: -one[1]["kernels"].whole_ns)
+    path, main = (with_kernels or texts)[0]
     found = [finding for finding in (_ranges(main), _kernels(main), _calls(main)) if finding]
     unknown = [_CANNOT, *(f"Not read: {reason}." for reason in failed)]
     if any(rows.is_cut for rows in main.values()):
         unknown.append("The text leaves out some rows; its shares are of all rows.")
     if len(texts) > 1:
         unknown.append(
-            f"{counted(len(texts), 'text')} of nsys stats were found; this is the one with the "
-            "most kernel time. ccltui stats prints all of them."
+            f"{counted(len(texts), 'text')} of nsys stats were found; {path} is "
+            "described, the one with the most kernel time. ccltui stats prints all of them."
         )
     return Answer(recording="totals", findings=(*found, *of_rules), unknown=tuple(unknown))
 
@@ -145,8 +145,10 @@ def _unreadable(failed: Sequence[str]) -> Answer:
     return Answer(recording="totals", findings=(finding,), unknown=tuple(failed[1:]))
 
 
-def _texts(view: View, failed: list[str], rules: list[Section]) -> Iterator[dict[str, Totals]]:
-    """Yield the tables of each text; add its rules to ``rules``, and to ``failed`` why not."""
+def _texts(
+    view: View, failed: list[str], rules: list[Section]
+) -> Iterator[tuple[str, dict[str, Totals]]]:
+    """Yield path and tables of each text; add its rules to ``rules``, to ``failed`` why not."""
     from ccltui.parsers.nsys.text_reports.stats_text import (  # noqa: PLC0415  (few have any)
         read_stats_text,
     )
@@ -163,7 +165,7 @@ def _texts(view: View, failed: list[str], rules: list[Section]) -> Iterator[dict
             kind = _TABLES.get(section.report)
             if kind is not None and kind not in found and _has_times(section):
                 found[kind] = Totals(section)
-        yield {kind: one for kind, one in found.items() if one.whole_ns}
+        yield file.path, {kind: one for kind, one in found.items() if one.whole_ns}
 
 
 def _has_times(section: Section) -> bool:
