@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 # Symbols of a debugger are three quarters of each library: there for whoever asks for them.
 _FLAGS = os.environ.get("CFLAGS", "").split()
@@ -75,9 +76,28 @@ PACKETS = Extension(
     **_OPTIONS,
 )
 
+
+class BuildAtOnce(build_ext):
+    """Compiles all modules at once, in a thread each: a compiler is a process of its own.
+
+    Cython is not made for threads, so its part comes first; the threads find sources in C.
+    """
+
+    def build_extensions(self) -> None:
+        """Translate one after the other, then compile."""
+        from Cython.Build import cythonize  # noqa: PLC0415 (a wheel of Python alone needs none)
+
+        self.check_extensions_list(self.extensions)
+        for module in self.extensions:
+            module.sources = cythonize(module, force=self.force, quiet=True)[0].sources
+        self.parallel = self.parallel or os.cpu_count()
+        super().build_extensions()
+
+
 EXTENSIONS = [SCANNER, TABLES, INTERVALS, PASSES, NEAR_ENDS, CUT_FILES, LINES, PACKETS]
 
 setup(
+    cmdclass={"build_ext": BuildAtOnce},
     ext_modules=[] if _WHEEL == "pure" else EXTENSIONS,
     options={"bdist_wheel": {"py_limited_api": "cp311"}} if _ABI3 else {},
 )

@@ -153,17 +153,15 @@ class _Module:
 
     def __init__(self, name: str, tree: ast.Module) -> None:
         self.name = name
-        self.tree = tree
-        self.parents = {
-            child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)
-        }
+        self.parents: dict[ast.AST, ast.AST] = {}
+        self.nodes = list(_in_order(tree, self.parents))
         self.functions = {
-            node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)
+            node.name: node for node in self.nodes if isinstance(node, ast.FunctionDef)
         }
 
     def sentences(self) -> Iterator[Sentence]:
         """Yield the sentences in the order of the source."""
-        for node in _in_order(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.JoinedStr | ast.Constant) and _is_text(node, self.parents):
                 whole = self.text(node)
                 for part in _KEYS_WITH_COMMENT.findall(whole) or [whole]:
@@ -250,11 +248,16 @@ class _Module:
         return _field(name)
 
 
-def _in_order(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield all nodes in the order of the source."""
-    yield node
-    for child in ast.iter_child_nodes(node):
-        yield from _in_order(child)
+def _in_order(node: ast.AST, parents: dict[ast.AST, ast.AST] | None = None) -> Iterator[ast.AST]:
+    """Yield all nodes in the order of the source, and note the parent of each."""
+    left = [node]
+    while left:
+        one = left.pop()
+        yield one
+        children = list(ast.iter_child_nodes(one))
+        if parents is not None:
+            parents.update(dict.fromkeys(children, one))
+        left += reversed(children)
 
 
 def _is_text(node: ast.expr, parents: Mapping[ast.AST, ast.AST]) -> bool:
