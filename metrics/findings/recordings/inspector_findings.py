@@ -219,7 +219,7 @@ class _Findings:
         share = self._share(sum(group.waited_us for group in groups))
         # of a sample of the collectives the loss may be that of all of them
         of_all = self._share(sum(one.waited_us * one.numbered / one.complete for one in groups))
-        if share is None or of_all is None or of_all < _TURNS_FROM:
+        if share is None or of_all is None or of_all < _TURNS_FROM or share < _SEEN:
             return
         turns = self._late.turns
         nobody = "no one of them is always late"
@@ -497,6 +497,8 @@ class _Findings:
 
 _TURNS_FROM: Final = 0.01
 """Share of the time from which waiting for no one in particular is a loss worth a look."""
+_SEEN: Final = 0.001
+"""Share of the time below which the records of a sample show too little of it to say so."""
 _FEW: Final = 15
 """Collectives below which nothing is judged: see `matched_series.thirds`."""
 _EQUAL: Final = 0.3

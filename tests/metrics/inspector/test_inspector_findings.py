@@ -66,6 +66,13 @@ def test_a_rank_that_was_held_up_is_not_named(tmp_path: Path) -> None:
     assert "held up with it: ranks" in late.more
 
 
+def test_a_sample_that_shows_next_to_no_waiting_is_even(tmp_path: Path) -> None:
+    write(tmp_path, replace(small("even", 5), ring=1, jitter=100.0, step_us=100_000), 5)
+    (reached,) = answered(tmp_path).findings
+
+    assert reached.text.startswith("No rank is late and no group slow")
+
+
 def test_a_slow_link_in_a_recording_of_two_dumps(tmp_path: Path) -> None:
     for rank in range(8):
         pair = (f"0x{rank % 4}7", "mesh_dp", rank // 4, 2)
