@@ -67,10 +67,11 @@ def test_a_rank_that_was_held_up_is_not_named(tmp_path: Path) -> None:
 
 
 def test_a_sample_that_shows_next_to_no_waiting_is_even(tmp_path: Path) -> None:
-    write(tmp_path, replace(small("even", 5), ring=1, jitter=100.0, step_us=100_000), 5)
-    (reached,) = answered(tmp_path).findings
+    # one of hundreds of collectives is written: 0.01 % of the time, 2.8 % if all are alike
+    often = replace(small("even", 5), ring=1, jitter=200.0, step_us=20_000, interval_s=4.0)
+    write(tmp_path, replace(often, steps=4000), 5)
 
-    assert reached.text.startswith("No rank is late and no group slow")
+    assert [one.kind for one in answered(tmp_path).findings] == ["run_log"]
 
 
 def test_a_slow_link_in_a_recording_of_two_dumps(tmp_path: Path) -> None:
