@@ -64,6 +64,11 @@ def percent(share: float) -> str:
     return f"{value:.0f} %" if value >= 9.95 else f"{value:.1f} %"
 
 
+def percent_in_six(share: float) -> str:
+    """Return a share as `percent` does, in six characters at most: ``<0.1 %``."""
+    return percent(share).replace("less than ", "<")
+
+
 def percent_cell(share: float) -> str:
     """Return a share for a column of a table, one decimal in every row: ``68.2 %``."""
     return f"{100 * share:.1f} %"

@@ -63,6 +63,11 @@ def test_a_compact_duration_is_the_same_without_a_blank() -> None:
 def test_shares(share: float, text: str, cell: str) -> None:
     assert numbers.percent(share) == text
     assert numbers.percent_cell(share) == cell
+    assert len(numbers.percent_in_six(share)) <= 6
+
+
+def test_a_share_next_to_nothing_keeps_the_column_of_findings() -> None:
+    assert numbers.percent_in_six(0.0004) == "<0.1 %"
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from ccltui.draw.planes import Planes
 from ccltui.draw.text import fit, fit_middle, wrap
 from ccltui.metrics.confidence import sure_text
 from ccltui.parsers import numbers
-from ccltui.parsers.numbers import counted, percent, time_text
+from ccltui.parsers.numbers import counted, percent, percent_in_six, time_text
 from ccltui.tui.moves.loss_list import at_first
 from ccltui.tui.moves.overview_rows import chosen_of, section_of
 from ccltui.tui.state.file_rows import FileRow, capture_rows
@@ -472,7 +472,7 @@ def _cost(
             kind = KIND_INKS[_KINDS.get(row["class"], "waiting")] if colour else ink
             planes.put(y, at, length, kind)
             at += _BAR + 1
-            at = planes.put(y, at, f"{percent(share):>6} ", ink)
+            at = planes.put(y, at, f"{percent_in_six(share):>6} ", ink)
             at = planes.put(y, at, f"{'' if cost is None else time_text(cost):>8}  {more}", ink)
         name = str(row["text"])
         if share is not None or len(name) > x + width - at:
