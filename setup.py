@@ -77,6 +77,12 @@ PACKETS = Extension(
 )
 
 
+def _cpus() -> int:
+    """Return how many CPUs this process may use, which may be few of a large machine."""
+    allowed = getattr(os, "sched_getaffinity", None)
+    return len(allowed(0)) if allowed else os.cpu_count() or 1
+
+
 class BuildAtOnce(build_ext):
     """Compiles all modules at once, in a thread each: a compiler is a process of its own.
 
@@ -90,7 +96,7 @@ class BuildAtOnce(build_ext):
         self.check_extensions_list(self.extensions)
         for module in self.extensions:
             module.sources = cythonize(module, force=self.force, quiet=True)[0].sources
-        self.parallel = self.parallel or os.cpu_count()
+        self.parallel = self.parallel or _cpus()
         super().build_extensions()
 
 

@@ -41,7 +41,8 @@ def marked_median(values: I64 | F64, marks: Bool) -> F64:
     ``values`` and ``marks`` are [n, m]; no number is NaN.
     """
     if values.shape[1] == 2:
-        return np.where(marks[:, 0], values[:, 0], np.where(marks[:, 1], values[:, 1], np.nan))
+        one = np.where(marks[:, 0], values[:, 0], np.where(marks[:, 1], values[:, 1], np.nan))
+        return np.where(marks.all(axis=1), (values[:, 0] + values[:, 1]) / 2, one)
     return _marked_median_compiled(values, marks) if available() else _marked_median(values, marks)
 
 

@@ -99,11 +99,14 @@ class Intervals(Struct, frozen=True, eq=False):
     def within(self, begin_ns: npt.ArrayLike, until_ns: npt.ArrayLike) -> I64:
         """Return the ns covered from each of ``begin_ns`` to ``until_ns``, int64 of their shape.
 
-        The times are in any order. Those from a later to an earlier one are negative.
+        The times are in any order. Those from a later to an earlier one are negative. Raises
+        ValueError where the two have different shapes.
         """
         begin, until = np.asarray(begin_ns, np.int64), np.asarray(until_ns, np.int64)
         if not len(self):
             return np.zeros(begin.shape, np.int64)
+        if begin.shape != until.shape:  # the compiled function looks at no length
+            raise ValueError(f"times of shapes {begin.shape} and {until.shape}")
         # The compiled functions take contiguous arrays of one dimension.
         lines = (np.ascontiguousarray(times).reshape(-1) for times in (begin, until))
         return _functions().covered_within(*self._arrays, *lines).reshape(begin.shape)

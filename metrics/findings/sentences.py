@@ -12,8 +12,13 @@ from typing import Any, Final
 from msgspec import Struct
 
 from ccltui.metrics.findings.finding import Kind
-from ccltui.metrics.findings.waits.link_times import BETWEEN_HOSTS, STAGES
-from ccltui.metrics.view.words import longer_than, numbers_text, ranks_text
+from ccltui.metrics.view.words import (
+    BETWEEN_HOSTS,
+    group_text,
+    longer_than,
+    numbers_text,
+    ranks_text,
+)
 from ccltui.parsers.numbers import percent, time_text
 
 MOST_CHARACTERS: Final = 200
@@ -364,8 +369,9 @@ def named_text(
 
 def who_text(culprit: Mapping[str, Any]) -> str:
     """Return a culprit in words, "" where nobody is named."""
-    if culprit.get("group") == BETWEEN_HOSTS:
-        return "all hosts"
+    group = culprit.get("group")
+    if group == BETWEEN_HOSTS:
+        return group_text(group)
     if culprit.get("host") is not None:
         return f"host {culprit['host']}"
     if culprit.get("pair"):
@@ -375,7 +381,4 @@ def who_text(culprit: Mapping[str, Any]) -> str:
     ranks = [str(one) for one in culprit.get("ranks") or ()]
     if ranks:
         return ranks_text(ranks)
-    group = culprit.get("group")
-    if group is None:
-        return ""
-    return str(group) if str(group).startswith(STAGES) else f"group {group}"
+    return "" if group is None else group_text(group)

@@ -162,7 +162,20 @@ def _who(where: Mapping[str, Any]) -> str:
         return f"stage {where['stage']}"
     if where["ranks"]:
         return ranks_text(where["ranks"])
-    return "ranks" if where["group"] is None else f"group {where['group']}"
+    return "ranks" if where["group"] is None else group_text(where["group"])
+
+
+BETWEEN_HOSTS: Final = "between hosts"
+"""In place of a group: the network between all hosts."""
+STAGES: Final = "stages "
+"""Beginning of the name of two stages of a pipeline, in place of a group."""
+
+
+def group_text(group: str) -> str:
+    """Return in words the group that a finding names: ``group dp``, ``stages 1 and 2``."""
+    if group == BETWEEN_HOSTS:
+        return "all hosts"
+    return group if group.startswith(STAGES) else f"group {group}"
 
 
 def _call(where: Mapping[str, Any]) -> str:

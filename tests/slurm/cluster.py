@@ -40,9 +40,11 @@ def private_directory() -> Iterator[Path]:
 
     In memory where that has room: the database waits for the disk at each of the tables that it
     makes, which is half of the time that a cluster takes to start. What a killed process leaves
-    there the next run of the tests removes: nobody holds the lock of its folder.
+    there the next run of the tests removes: nobody holds the lock of its folder. Scripts of jobs
+    lie there, too, and are run.
     """
     in_memory = "TMPDIR" not in os.environ and os.access(_MEMORY, os.W_OK)
+    in_memory = in_memory and not os.statvfs(_MEMORY).f_flag & os.ST_NOEXEC
     in_memory = in_memory and shutil.disk_usage(_MEMORY).free > _NEEDED_ROOM
     directory = Path(tempfile.mkdtemp(prefix="ccltui-slurm-", dir=_MEMORY if in_memory else None))
     held = os.open(directory, os.O_RDONLY)

@@ -33,6 +33,7 @@ from ccltui.metrics.model.bandwidth import wire_factor
 from ccltui.metrics.model.calls import streams_of
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.unavailable import Refusal
+from ccltui.metrics.view.words import BETWEEN_HOSTS, STAGES
 from ccltui.parsers.array_types import F64, I64, Bool
 from ccltui.parsers.columns import MISSING
 
@@ -71,9 +72,6 @@ LEAST_COST: Final = 0.01
 SLOW_NETWORK: Final = 10.0
 """A link between hosts is slow from this many times what those inside of hosts take, which have up
 to nine times the bandwidth of a network of 400 Gb/s."""
-BETWEEN_HOSTS: Final = "between hosts"
-STAGES: Final = "stages "
-"""How the group of all links between two stages begins: it is no communicator."""
 SENDRECV: Final = TYPES.index("SendRecv")
 
 
@@ -192,7 +190,7 @@ def _slowest(
 
 
 def _between_stages(view: View, job: JobLines, exposed: Mapping[str, float]) -> NamedByTimes | None:
-    """Return two stages whose transfers are slow on all their pairs, as those of no others are.
+    """Return two stages whose transfers are slow, by their median, as those of no others are.
 
     All stages of a pipeline send each other as much: their boundaries are compared.
     """
@@ -214,8 +212,8 @@ def _between_stages(view: View, job: JobLines, exposed: Mapping[str, float]) -> 
     others = np.delete(times, worst)
     typical = max(lower_median(others), 1.0)
     factor = float(times[worst] / typical)
-    hosts = np.array([len({job.hosts[rank] for rank in pair}) for pair in table.pair.tolist()])
-    away = np.bincount(boundary[between], hosts[between] > 1, len(counts)) > 0
+    hosts = np.unique(job.hosts, return_inverse=True)[1][table.pair[between]]
+    away = np.bincount(boundary[between], hosts[:, 0] != hosts[:, 1], len(counts)) > 0
     is_network = away[worst] and not np.delete(away, worst).any()
     if factor < (SLOW_NETWORK if is_network else LEAST_FACTOR) or len(set(sizes.tolist())) > 1:
         return None
