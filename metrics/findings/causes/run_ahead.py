@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from ccltui.metrics.arrays.reductions import distinct_values, median_along
 from ccltui.metrics.collectives.arrivals import SyncPoints
 from ccltui.metrics.findings.causes.activity import Activity
 from ccltui.parsers.array_types import I64, Bool
@@ -70,7 +71,7 @@ class WorkDone:
         """
         behind = np.zeros(len(targets), np.bool_)
         number = (peers >= 0).sum(axis=1)
-        for count in np.unique(number[number > 0]).tolist():
+        for count in distinct_values(number[number > 0]).tolist():
             alike = np.flatnonzero(number == count)
             others = peers[alike]
             members = np.column_stack((late[alike], others[others >= 0].reshape(-1, count)))
@@ -85,11 +86,11 @@ class WorkDone:
         # What is before the first point is that point again, which changes no answer.
         points = np.maximum(place[:, None] + np.arange(-self._most_back, 1), 0)
         begun = np.empty((*members.shape, points.shape[1]), np.int64)
-        for member in np.unique(members).tolist():
+        for member in distinct_values(members).tolist():
             at_points, at_targets = self._of(member)
             row, column = np.nonzero(members == member)
             begun[row, column] = at_targets[targets[row], None] - at_points[points[row]]
-        more = begun[:, 0] - np.median(begun[:, 1:], axis=1)
+        more = begun[:, 0] - median_along(begun[:, 1:], axis=1)
         since, before = more[:, -1:], more[:, :-1]
         had_begun = (before <= np.minimum(AHEAD * since, AT_EDGES)).any(axis=1)
         return np.asarray((since[:, 0] > 0) & had_begun)

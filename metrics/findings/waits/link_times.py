@@ -212,7 +212,8 @@ def _between_stages(view: View, job: JobLines, exposed: Mapping[str, float]) -> 
     others = np.delete(times, worst)
     typical = max(lower_median(others), 1.0)
     factor = float(times[worst] / typical)
-    hosts = np.unique(job.hosts, return_inverse=True)[1][table.pair[between]]
+    number = {host: place for place, host in enumerate(job.hosts)}
+    hosts = np.array([number[host] for host in job.hosts], np.int64)[table.pair[between]]
     away = np.bincount(boundary[between], hosts[:, 0] != hosts[:, 1], len(counts)) > 0
     is_network = away[worst] and not np.delete(away, worst).any()
     if factor < (SLOW_NETWORK if is_network else LEAST_FACTOR) or len(set(sizes.tolist())) > 1:
