@@ -71,13 +71,13 @@ class Lateness(Struct, frozen=True):
         roots: Ranks and hosts.
         slow: Groups with slow transfers.
         behind_us: What is waited for ranks because of slow transfers, by the members of the group.
-        turns: Ranks that are late about as often as others that are late in between.
+        turns: Ranks that are late, where another is about as late in all, at other calls.
     """
 
     roots: tuple[LateRoot, ...]
     slow: tuple[SlowRate, ...]
     behind_us: Mapping[Members, int]
-    turns: Members
+    turns: tuple[LateRoot, ...]
 
 
 class _Pair(Struct, frozen=True):
@@ -114,19 +114,28 @@ class _Search:
     def result(self) -> Lateness:
         because: dict[str, list[_Pair]] = defaultdict(list)
         behind: dict[Members, int] = defaultdict(int)
-        turns: dict[str, None] = {}
-        for pairs in self._late.values():
-            for pair in pairs:
-                cause = self._root(pair)
-                if self._has_rival(pair):
-                    turns[pair.label] = None
-                elif isinstance(cause, tuple):
-                    behind[cause] += pair.lag.waited_us
-                else:
-                    because[cause].append(pair)
-        roots = self._by_host(because)
-        roots.sort(key=lambda one: (-one.waited_us, [natural_key(each) for each in one.labels]))
-        return Lateness(tuple(roots), tuple(self._slow), behind, tuple(turns))
+        turns: dict[str, list[_Pair]] = defaultdict(list)
+        most_in_turn: dict[int, int] = defaultdict(int)
+        single: list[_Pair] = []
+        for pair in (pair for pairs in self._late.values() for pair in pairs):
+            if self._has_rival(pair):
+                turns[pair.label].append(pair)
+                most_in_turn[pair.group] = max(most_in_turn[pair.group], pair.lag.waited_us)
+            else:
+                single.append(pair)
+        for pair in single:
+            # the rival itself: late for fewer calls than one that is not named for it
+            if pair.lag.waited_us < most_in_turn[pair.group]:
+                continue
+            cause = self._root(pair)
+            if isinstance(cause, tuple):
+                behind[cause] += pair.lag.waited_us
+            else:
+                because[cause].append(pair)
+        in_turn = [self._made([label], self._hosts[label], pairs) for label, pairs in turns.items()]
+        return Lateness(
+            _ordered(self._by_host(because)), tuple(self._slow), behind, _ordered(in_turn)
+        )
 
     def _has_rival(self, pair: _Pair) -> bool:
         """Return whether another member is late in all about as much, in between."""
@@ -258,3 +267,10 @@ class _Search:
             waited_us=sum(one.lag.waited_us for one in pairs),
             held_up=tuple(sorted(held, key=natural_key)),
         )
+
+
+def _ordered(roots: list[LateRoot]) -> tuple[LateRoot, ...]:
+    """Return the most waited for first."""
+    return tuple(
+        sorted(roots, key=lambda one: (-one.waited_us, [natural_key(each) for each in one.labels]))
+    )

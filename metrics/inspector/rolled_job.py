@@ -28,6 +28,9 @@ LEAST_LAG_US: Final = 100
 """Launches of kernels differ by tens of µs between ranks that do the same."""
 LEAST_SHARE: Final = 0.2
 """Of the transfer, whose own time varies by a tenth between instances."""
+ROOTED: Final = frozenset(("Broadcast", "Reduce", "Gather", "Scatter"))
+"""Operations with a root. Who only sends may leave before others arrive: a short execution of such
+an operation is no lateness."""
 LAG_COLUMNS: Final = (
     "group", "member", "window", "count", "sum_us", "p50_us", "p95_us", "p99_us", "max_us",
 )  # fmt: skip

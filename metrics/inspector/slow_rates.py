@@ -129,6 +129,8 @@ def _beside_equal(rows: Sequence[_Row]) -> Iterator[SlowRate]:
         at = np.searchsorted(numbers, row.number)
         others, other_times = (np.delete(one, place, axis=0)[:, at] for one in (rates, times))
         is_known = (~np.isnan(others)).sum(axis=0) >= min(2, len(rows) - 1)
+        if not is_known.any():
+            continue
         known = row.at(is_known)
         usual = np.nanmedian(others[:, is_known], axis=0)
         slow = _slow(known, usual, np.nanmedian(other_times[:, is_known], axis=0))

@@ -29,6 +29,7 @@ class Gauge(Struct, frozen=True):
         gpu: Its name there.
         communicator: Name of the communicator.
         n_ranks: Number of its ranks, as text.
+        n_nodes: Number of their hosts, as text.
         operation: AllReduce, Send, ….
         size: Range of message sizes: ``64-65MB``.
     """
@@ -39,6 +40,7 @@ class Gauge(Struct, frozen=True):
     gpu: str
     communicator: str
     n_ranks: str
+    n_nodes: str
     operation: str
     size: str
 
@@ -93,6 +95,7 @@ def _gauge(line: str) -> Gauge | None:
         gpu=labels.get("gpu", ""),
         communicator=labels.get("comm_name", ""),
         n_ranks=labels.get("nranks", ""),
+        n_nodes=labels.get("n_nodes", ""),
         operation=labels.get("collective") or labels.get("p2p_operation", ""),
         size=labels.get("message_size", ""),
     )

@@ -163,13 +163,24 @@ class _Findings:
     def all(self) -> list[Finding]:
         """Return all of them: losses, the largest first, then what is reached."""
         late = [self._of_late(root) for root in self._late.roots[:_MOST_SHOWN]]
-        found = [*late, *self._slow()] or [*self._turns()]
+        found = [*late, *self._slow()] or self._late_at_most() or [*self._turns()]
         found.sort(key=lambda one: -(one.share or 0))
         return [*found, self._reached(is_even=not found)]
 
     # who is late
 
-    def _of_late(self, root: LateRoot) -> Finding:
+    def _late_at_most(self) -> list[Finding]:
+        """Return who is late in most windows, though others wait for somebody else as well."""
+        found = []
+        for root in self._late.turns:
+            every = self._job.rows("lag", root.group, 0)
+            if len(root.windows) > _MOST * (every.stop - every.start):
+                found.append(root)
+        if len({root.group for root in found}) < len(found):  # in turn, at the same collectives
+            return []
+        return [self._of_late(root, is_alone=False) for root in found[:_MOST_SHOWN]]
+
+    def _of_late(self, root: LateRoot, *, is_alone: bool = True) -> Finding:
         group = self._job.facts.groups[root.group]
         is_one = len(root.labels) == 1
         who = _rank(root.labels[0]) if is_one else f"the ranks of {root.host}"
@@ -182,6 +193,7 @@ class _Findings:
         held = f"; held up with it: {ranks_text(root.held_up)}" if root.held_up else ""
         others = self._late.roots[_MOST_SHOWN:]
         more = f"; {counted(len(others), 'other')} late" if others else ""
+        more += "" if is_alone else "; at other calls they wait for another rank"
         seconds = self._job.window_us / 1e6
         return Finding(
             kind="waiting_for_rank",
@@ -196,7 +208,7 @@ class _Findings:
             share=share,
             cost_ms=self._cost_ms(share),
             saves_why=_NO_STEPS,
-            sure=Sure(what="high", who="medium", how_much="low"),
+            sure=Sure(what="high", who="medium" if is_alone else "low", how_much="low"),
             evidence=self._lag_evidence(root, group),
             do=f"Record some steps of {who} with the PyTorch profiler while "
             f"{'it is' if is_one else 'they are'} late, and look at {'its' if is_one else 'that'} "
@@ -216,23 +228,27 @@ class _Findings:
     def _turns(self) -> Iterator[Finding]:
         """Yield what ranks wait for each other where none of them is late for long."""
         groups = [group for group in self._job.facts.groups if group.complete]
-        share = self._share(sum(group.waited_us for group in groups))
+        waited_us = sum(group.waited_us for group in groups)
+        share = self._share(waited_us)
         # of a sample of the collectives the loss may be that of all of them
         of_all = self._share(sum(one.waited_us * one.numbered / one.complete for one in groups))
-        if share is None or of_all is None or of_all < _TURNS_FROM or share < _SEEN:
+        if share is None or of_all is None:
+            if not any(_mean_wait_us(group) > _least_lag_us(group) for group in groups):
+                return
+        elif of_all < _TURNS_FROM or share < _SEEN:
             return
-        turns = self._late.turns
+        turns = [label for root in self._late.turns for label in root.labels]
+        lost = time_text(waited_us / 1e3) if share is None else self._of_time(share)
         nobody = "no one of them is always late"
         if self._are_some_late() and not turns:
             nobody = "the records are too few to name one"
         yield Finding(
             kind="random",
             text=sentence(
-                f"ranks wait {self._of_time(share)} for each other at collectives, and {nobody} "
-                f"{_SOURCE}"
+                f"ranks wait {lost} for each other at collectives, and {nobody} {_SOURCE}"
             ),
             more=sentence(
-                f"{ranks_text(turns)} late about equally often; " * bool(turns) + _HIDDEN
+                f"{ranks_text(turns)} are late about equally often; " * (len(turns) > 1) + _HIDDEN
             ),
             share=share,
             cost_ms=self._cost_ms(share),
@@ -383,9 +399,9 @@ class _Findings:
                 name = group.communicator.name or f"{len(group.labels)} ranks"
                 kinds[group.operation, name, rate.size_class].append((group, rate))
         ordered = sorted(kinds.values(), key=lambda rows: -sum(_time_us(*row) for row in rows))
-        lag = max(row["lag_ms"] for row in self._lags)
-        text = f"ranks arrive within {time_text(lag)} of each other"
+        text = self._even_text()
         if self._are_some_late():
+            lag = max(row["lag_ms"] for row in self._lags)
             text = f"ranks are up to {time_text(lag)} late, in too few records to name one"
         evidence = [Evidence("duration_lag", "ranks.0.lag_ms", self._lags[0]["lag_ms"], "ms")]
         if ordered:
@@ -414,15 +430,22 @@ class _Findings:
             do=_EVEN_DO if is_even else "",
         )
 
+    def _even_text(self) -> str:
+        """State the mean over all collectives: the medians of all ranks may be 0 in turn."""
+        groups = self._job.facts.groups
+        waits = sum(_num_waits(group) for group in groups)
+        mean_us = sum(group.waited_us for group in groups) / waits if waits else 0
+        if not mean_us:
+            return "ranks arrive together"
+        return f"a rank waits {time_text(mean_us / 1e3)} for the last on average"
+
     def _are_some_late(self) -> bool:
         """Return whether a rank is late by its median, if not for three windows in a row."""
-        for group in self._job.facts.groups:
-            transfer_us = sum(rate.transfer_us for rate in group.rates)
-            number = sum(rate.instances for rate in group.rates) or 1
-            least_us = max(LEAST_LAG_US, LEAST_SHARE * transfer_us / number)
-            if any(lag.lag_ms * 1e3 > least_us for lag in group.lags):
-                return True
-        return False
+        return any(
+            lag.lag_ms * 1e3 > _least_lag_us(group)
+            for group in self._job.facts.groups
+            for lag in group.lags
+        )
 
     @property
     def _of_how_many(self) -> str:
@@ -501,8 +524,26 @@ _SEEN: Final = 0.001
 """Share of the time below which the records of a sample show too little of it to say so."""
 _FEW: Final = 15
 """Collectives below which nothing is judged: see `matched_series.thirds`."""
+_MOST: Final = 0.5
+"""Share of the windows above which a rank is late in most of them."""
 _EQUAL: Final = 0.3
 """Difference of bandwidths from which on their range is stated."""
+
+
+def _num_waits(group: Group) -> int:
+    """Return how often a rank could wait for the last of a group."""
+    return group.complete * (len(group.labels) - 1)
+
+
+def _mean_wait_us(group: Group) -> float:
+    return group.waited_us / _num_waits(group)
+
+
+def _least_lag_us(group: Group) -> float:
+    """Return the lag above which a rank is late there."""
+    transfer_us = sum(rate.transfer_us for rate in group.rates)
+    number = sum(rate.instances for rate in group.rates) or 1
+    return max(LEAST_LAG_US, LEAST_SHARE * transfer_us / number)
 
 
 def _utc(us: int) -> datetime.datetime:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ccltui.metrics.confidence import Sure
 from ccltui.metrics.findings.finding import Answer, Finding, Where
-from ccltui.metrics.inspector.rolled_job import LEAST_LAG_US, LEAST_SHARE
+from ccltui.metrics.inspector.rolled_job import LEAST_LAG_US, LEAST_SHARE, ROOTED
 from ccltui.metrics.inspector.slow_rates import SLOW_SHARE
 from ccltui.metrics.view.words import sentence
 from ccltui.parsers.errors import TraceError, contained
@@ -30,7 +30,7 @@ _DO: Final = (
     "show which ranks arrive late and which groups are slow."
 )
 _ONE_MOMENT: Final = "values of one moment do not tell how long a step takes"
-_PAIRS: Final = frozenset(("Send", "Recv"))
+_NO_WAITING: Final = ROOTED | {"Send", "Recv"}
 _MOST_DEVICES: Final = 3
 _Device = tuple[str, str]
 """Host, and name of the device there."""
@@ -85,6 +85,7 @@ class _Kind(Struct):
     operation: str
     size: str
     n_ranks: int
+    n_nodes: int
     rates: dict[_Device, float]
     times_us: dict[_Device, float]
 
@@ -99,13 +100,19 @@ def _kinds(gauges: list[Gauge]) -> list[_Kind]:
     found: dict[tuple[str, str, str], _Kind] = {}
     for one in gauges:
         key = one.communicator, one.operation, one.size
-        n_ranks = int(one.n_ranks) if one.n_ranks.isdecimal() else 0
-        kind = found.setdefault(key, _Kind(*key, n_ranks, {}, {}))
+        kind = found.setdefault(
+            key, _Kind(*key, _number(one.n_ranks), _number(one.n_nodes), {}, {})
+        )
         if one.name in _RATES:
             kind.rates[one.node, one.gpu] = one.value
         elif one.name in _TIMES:
             kind.times_us[one.node, one.gpu] = one.value
     return [one for one in found.values() if one.rates]
+
+
+def _number(label: str) -> int:
+    """Return what a label states; 0 where it is not there."""
+    return int(label) if label.isdecimal() else 0
 
 
 def _reached(kind: _Kind) -> str:
@@ -124,8 +131,9 @@ def _reached(kind: _Kind) -> str:
 def _late(kind: _Kind) -> Finding | None:
     """Return the device that is last at a collective: it waits for nobody, and takes least."""
     times = kind.times_us
-    # devices of one communicator only: more than it has ranks are of several of one name
-    if not 2 < len(times) <= kind.n_ranks or kind.operation in _PAIRS:
+    # devices of one communicator only: as many of one host may be of as many communicators
+    is_one = len(times) == kind.n_ranks and len({node for node, _ in times}) == kind.n_nodes
+    if not is_one or len(times) <= 2 or kind.operation in _NO_WAITING:
         return None
     device = min(times, key=lambda one: (times[one], one))
     lag_us = median(times.values()) - times[device]

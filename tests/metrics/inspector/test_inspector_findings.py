@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -172,11 +173,13 @@ def test_empty_files_are_called_empty(tmp_path: Path) -> None:
     assert "the disk is full" in found.do
 
 
-def gauges(folder: Path, times_us: dict[tuple[str, int], float], *, ranks: int) -> None:
+def gauges(
+    folder: Path, times_us: dict[tuple[str, int], float], *, ranks: int, nodes: int = 1
+) -> None:
     """Write what Prometheus is given of an AllGather, by host and device."""
     for (node, gpu), time_us in times_us.items():
         labels = (
-            f'node="{node}",gpu="GPU{gpu}",comm_name="dp",nranks="{ranks}",'
+            f'node="{node}",gpu="GPU{gpu}",comm_name="dp",n_nodes="{nodes}",nranks="{ranks}",'
             'collective="AllGather",message_size="16-17MB"'
         )
         rate = 16_777_216 / time_us / 1e3
@@ -217,3 +220,73 @@ def test_of_prometheus_even_devices_are_not_named(tmp_path: Path) -> None:
 
     assert "GPU" not in reached.text
     assert "devices differ by 0.3 %" in reached.text
+
+
+def test_of_prometheus_devices_of_as_many_communicators_are_not_compared(tmp_path: Path) -> None:
+    # one host of eight: each of its devices is in another communicator, with one of each host
+    times = {("node-a", gpu): 1000.0 if gpu == 2 else 4000.0 for gpu in range(8)}
+    gauges(tmp_path, times, ranks=8, nodes=8)
+
+    assert [one.kind for one in answered(tmp_path).findings] == ["run_log"]
+
+
+def written(folder: Path, late_us: Callable[[int, int], int], *, seconds: int = 600) -> None:
+    """Write a collective a second of four ranks; ``late_us`` is by rank and number."""
+    for rank in range(4):
+        lines = []
+        for number in range(seconds):
+            last = max(late_us(one, number) for one in range(4))
+            perf = call("AllReduce", number, 1 << 20, 100 + last - late_us(rank, number))
+            lines.append(line(rank, perf, second=number, comm=("0x1", "world", rank, 4)))
+        (folder / f"{rank}.log").write_text("".join(lines))
+
+
+def test_equal_groups_at_different_times_are_not_compared(tmp_path: Path) -> None:
+    for rank in range(4):
+        begin = 100 * (rank % 2)
+        pair = (f"0x{rank % 2}7", "mesh_dp", rank // 2, 2)
+        lines = [line(rank, call("AllGather", second, 16_000_000, 1000), second=second, comm=pair)
+                 for second in range(begin, begin + 50)]  # fmt: skip
+        (tmp_path / f"{rank}.log").write_text("".join(lines))
+
+    assert [one.kind for one in answered(tmp_path).findings] == ["run_log"]
+
+
+def test_of_two_that_are_late_in_turn_the_rarer_is_not_named(tmp_path: Path) -> None:
+    def late_us(rank: int, number: int) -> int:
+        is_third = number % 10 < 7 and number < 550
+        return {3: 2000 * is_third, 2: 3000 * (not is_third)}.get(rank, 0)
+
+    written(tmp_path, late_us)
+    late = answered(tmp_path).findings[0]
+
+    assert (late.where.ranks, late.sure.who) == (("3",), "low")
+
+
+def test_a_rank_that_is_always_late_is_named_beside_hiccups_of_another(tmp_path: Path) -> None:
+    written(
+        tmp_path, lambda rank, number: {3: 20_000, 2: 250_000 * (number % 20 == 7)}.get(rank, 0)
+    )
+    late = answered(tmp_path).findings[0]
+
+    assert "for rank 3, which arrives 20 ms late at AllReduce of world" in late.text
+    assert "at other calls they wait for another rank" in late.more
+    assert late.sure.who == "low"
+
+
+def test_ranks_that_are_late_in_turn_do_not_arrive_together(tmp_path: Path) -> None:
+    written(tmp_path, lambda rank, number: 2000 * (rank == number % 4))
+
+    # three of four ranks wait 2 ms at each call
+    assert "a rank waits 2 ms for the last on average" in answered(tmp_path).headline
+
+
+def test_ranks_late_in_turn_in_records_of_one_moment(tmp_path: Path) -> None:
+    for rank in range(4):
+        lines = [line(rank, call("AllReduce", number, 1 << 20, 100 if number % 4 == rank else 2100),
+                      comm=("0x1", "world", rank, 4)) for number in range(40)]  # fmt: skip
+        (tmp_path / f"{rank}.log").write_text("".join(lines))
+    turns = answered(tmp_path).findings[0]
+
+    assert (turns.kind, turns.share) == ("random", None)
+    assert turns.text.startswith("Ranks wait 240 ms for each other at collectives, and no one")
