@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ccltui.parsers.found_files import FoundFile
     from ccltui.parsers.inspector.record_columns import InspectorFile, MemoryColumns
 
-_ROLL_VERSION: Final = 2
+_ROLL_VERSION: Final = 3
 """Raised whenever the same records would give other sums."""
 
 

@@ -47,6 +47,7 @@ class LateRoot(Struct, frozen=True):
         late: Label of the one that is late there: one of ``labels``, else one that they hold up.
         windows: Windows in which it is late there.
         waited_us: What all others together wait for them, and for those that they hold up.
+        waits: The same by group: its number, and what is waited there.
         held_up: Ranks that are late because of them.
     """
 
@@ -57,6 +58,7 @@ class LateRoot(Struct, frozen=True):
     late: str
     windows: tuple[int, ...]
     waited_us: int
+    waits: tuple[tuple[int, float], ...]
     held_up: tuple[str, ...] = ()
 
 
@@ -265,6 +267,7 @@ class _Search:
             late=row.label,
             windows=row.lag.late_windows,
             waited_us=sum(one.lag.waited_us for one in pairs),
+            waits=tuple((one.group, one.lag.waited_us) for one in pairs),
             held_up=tuple(sorted(held, key=natural_key)),
         )
 

@@ -24,6 +24,7 @@ from ccltui.metrics.inspector.matched_series import (
 from ccltui.metrics.inspector.rolled_job import (
     LEAST_LAG_US,
     LEAST_SHARE,
+    ROOTED,
     Group,
     MemberLag,
     RolledFacts,
@@ -85,11 +86,13 @@ def rolled_up(
     last_us = max((one.last_us for one in times), default=0)
     table, found = _Table(), list[Group]()
     counts: list[SeriesCount] = []
-    gaps: list[int] = []
+    gaps: dict[tuple[str, int], list[int]] = defaultdict(list)
     for members in groups:
         spans, intervals = zip(*map(_count, members), strict=True)
         counts += spans
-        gaps += [interval for interval in intervals if interval]
+        for member, interval in zip(members, intervals, strict=True):
+            if interval:
+                gaps[member.process].append(interval)
         if len(members) == members[0].series.communicator.n_ranks > 1:
             numbers = [(one.first_number, one.last_number, one.records) for one in spans]
             instances = Instances([one.load for one in members], numbers)
@@ -103,7 +106,8 @@ def rolled_up(
         dropped=sum(dropped) if dropped else None,
         first_us=first_us,
         last_us=last_us,
-        interval_us=round(float(np.median(gaps))) if gaps else 0,
+        # of a rare communicator several dumps in a row may have no record
+        interval_us=round(float(np.median([min(one) for one in gaps.values()]))) if gaps else 0,
         num_records=sum(one.facts.num_records for one in files),
         unread=tuple(left_out),
     )
@@ -195,6 +199,18 @@ def _group(
             0,
             instances.spread,
         )
+    rates = tuple(_rates(instances, window, series, table, number))
+    if series.operation in ROOTED:
+        return Group(
+            series.communicator,
+            series.operation,
+            labels,
+            hosts,
+            instances.seen,
+            complete,
+            instances.spread,
+            rates=rates,
+        )
     window_of = window(instances.written_us)
     windows = Windows(window_of)
     found = [_lag_rows(instances, windows, table, (number, at)) for at in range(len(members))]
@@ -214,7 +230,7 @@ def _group(
             else MemberLag(middle / 1e3, complete)
             for at, (_, middle) in enumerate(found)
         ),
-        rates=tuple(_rates(instances, window, series, table, number)),
+        rates=rates,
     )
 
 
@@ -253,7 +269,11 @@ def _late_windows(
     parts, part_of = windows, np.arange(len(windows.number))
     each = np.stack(medians), windows.median(windows.sorted(instances.shortest_us))
     members = instances.num_members
-    if len(part_of) < LEAST_WINDOWS or windows.count.min() < LEAST_INSTANCES:
+    # a recording begins and ends within a window, which is judged by the one beside it
+    is_partial = windows.count < LEAST_INSTANCES
+    is_partial[1:-1] = False
+    if (~is_partial).sum() < LEAST_WINDOWS or windows.count[~is_partial].min() < LEAST_INSTANCES:
+        is_partial[:] = False
         part_of = joined_windows(windows.count)
         is_joined = len(part_of) > 0
         at = np.searchsorted(windows.number, window)
@@ -263,6 +283,9 @@ def _late_windows(
         part_of = part_of if is_joined else np.zeros(len(windows.number), np.int64)
     shortest = parts.median(parts.sorted(instances.shortest_us))
     late = _late(np.stack(medians), shortest, members)
+    if is_partial.any():
+        late[:, is_partial] = False
+        part_of = np.clip(part_of, int(is_partial[0]), len(part_of) - 1 - int(is_partial[-1]))
     # a part of several windows may begin before a member is late
     return [
         windows.number[between_ends(in_runs(by_part)[part_of], by_window)]

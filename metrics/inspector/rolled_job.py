@@ -81,8 +81,9 @@ class Group(Struct, frozen=True):
         seen: Number of instances that any member recorded.
         complete: Number of those that all members recorded with one size.
         numbered: Number of instances from the first recorded number to the last.
-        waited_us: What all members together wait for the last one, at all complete instances.
-        lags: Of each member; empty without instances.
+        waited_us: What all members together wait for the last one, at all complete instances; 0 of
+            an operation with a root.
+        lags: Of each member; empty without instances, and of an operation with a root.
         rates: By size class.
     """
 

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
         " exceeds that of the middle member by 0.1 ms and by a fifth of the transfer, in three"
         " windows in a row (of a recording of fewer windows in each third). Without a late rank,"
         " the largest median of all. `ranks` lists the windows of late ranks alone; `waited_s` is"
-        " what the other members together wait in these. No clocks are compared."
+        " what the other members together wait in these. Operations with a root, such as"
+        " Broadcast, are left out: who only sends may leave early. No clocks are compared."
     ),
     needs=("records of NCCL Inspector of all members of a communicator",),
     keys=(
@@ -46,7 +47,10 @@ def duration_lag(view: View) -> Result:
         for member, lag in enumerate(group.lags)
     ]
     if not rows:
-        raise refuse("unmatched_collectives", "no collective was recorded by all of its members")
+        why = "no collective was recorded by all of its members"
+        if any(group.complete for group in job.facts.groups):
+            why = "all collectives have a root, at which who only sends may leave early"
+        raise refuse("unmatched_collectives", why)
     rows.sort(key=lambda row: (row["late_since_us"] is None, -row["lag_ms"], row["rank"]))
     seen = sum(one.seen for one in job.facts.groups)
     late = [row["rank"] for row in rows if row["late_since_us"] is not None]

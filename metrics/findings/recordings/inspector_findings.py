@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
@@ -54,8 +55,8 @@ _EVEN_DO: Final = (
     "do between collectives."
 )
 _LIMITS: Final = (
-    "a rank is late from 0.1 ms and a fifth of the transfer on, a group slow below 0.7 of equal "
-    "groups"
+    "a rank counts as late from 0.1 ms and 20 % of the transfer time; a group as slow below 70 % "
+    "of the bandwidth of equal groups"
 )
 _ALL_LOGS_DO: Final = (
     "Put the logs of all ranks into one directory: each node writes its own where "
@@ -126,18 +127,26 @@ def _without_records(refusal: Refusal) -> Finding:
 
 def _unmatched(job: RolledJob) -> Finding:
     """Return what ranks state whose collectives no other rank recorded."""
-    series = max(job.facts.series, key=lambda one: one.records * one.median_us)
-    ranks = counted(job.facts.num_ranks, "rank")
+    series = max(job.facts.series, key=lambda one: (one.n_ranks > 1, one.records * one.median_us))
+    if series.n_ranks == 1:
+        return Finding(
+            kind="nothing",
+            text=sentence(
+                "the logs of NCCL Inspector hold nothing to compare: all communicators have one "
+                "rank"
+            ),
+            sure=Sure(what="high"),
+        )
     return Finding(
         kind="run_log",
         text=sentence(
             f"{series.operation} of {series.communicator} takes a median of "
-            f"{time_text(series.median_us / 1e3)} on rank {series.label}, waiting for the others "
+            f"{time_text(series.median_us / 1e3)} on {_rank(series.label)}, waiting for the others "
             f"included {_SOURCE}"
         ),
         more=sentence(
-            f"{counted(series.records, 'record')} of {ranks} of {series.n_ranks}; no collective "
-            "was recorded by all of its ranks, so nothing can be compared"
+            f"{counted(series.records, 'record')} there, of a communicator of {series.n_ranks} "
+            "ranks; no collective was recorded by all of its ranks, so nothing can be compared"
         ),
         saves_why=_NO_STEPS,
         sure=Sure(what="high"),
@@ -152,11 +161,12 @@ class _Findings:
         from ccltui.metrics.inspector.late_roots import lateness  # noqa: PLC0415
 
         self._job = job
-        self._lags: Sequence[Mapping[str, Any]] = details_of(view, "duration_lag")["ranks"]
+        self._lags: Sequence[Mapping[str, Any]] = details_of(view, "duration_lag").get("ranks", ())
         self._rates: Sequence[Mapping[str, Any]] = details_of(view, "inspector_busbw").get(
             "groups", ()
         )
-        self._is_whole = details_of(view, "inspector_coverage")["coverage"] >= _WHOLE
+        self._coverage: float = details_of(view, "inspector_coverage")["coverage"]
+        self._is_whole = self._coverage >= _WHOLE
         self._late: Lateness = lateness(job)
         self._every = {label for group in job.facts.groups for label in group.labels}
 
@@ -184,10 +194,11 @@ class _Findings:
         group = self._job.facts.groups[root.group]
         is_one = len(root.labels) == 1
         who = _rank(root.labels[0]) if is_one else f"the ranks of {root.host}"
-        what = f"which {'arrives' if is_one else 'arrive'}"
+        what = f", which {'arrives' if is_one else 'arrive'}"
         if root.late not in root.labels:
-            what = f"which {'holds' if is_one else 'hold'} up {_rank(root.late)}: that arrives"
-        share = self._share(root.waited_us)
+            holds = "it holds" if is_one else "they hold"
+            what = f": {holds} up {_rank(root.late)}, which arrives"
+        share = self._share(root.waits)
         place = f"{time_text(root.lag_ms)} late at {self._call(group)}{self._when(root.windows)}"
         lost = time_text(root.waited_us / 1e3) if share is None else self._of_time(share)
         held = f"; held up with it: {ranks_text(root.held_up)}" if root.held_up else ""
@@ -197,7 +208,7 @@ class _Findings:
         seconds = self._job.window_us / 1e6
         return Finding(
             kind="waiting_for_rank",
-            text=sentence(f"the others wait {lost} for {who}, {what} {place} {_SOURCE}"),
+            text=sentence(f"the others wait {lost} for {who}{what} {place} {_SOURCE}"),
             more=sentence(
                 f"in {counted(len(root.windows), 'window')} of {seconds:.0f} s{held}{more}; "
                 f"{_HIDDEN}"
@@ -229,24 +240,33 @@ class _Findings:
         """Yield what ranks wait for each other where none of them is late for long."""
         groups = [group for group in self._job.facts.groups if group.complete]
         waited_us = sum(group.waited_us for group in groups)
-        share = self._share(waited_us)
+        every = [(at, one) for at, one in enumerate(self._job.facts.groups) if one.complete]
+        share = self._share([(at, one.waited_us) for at, one in every])
         # of a sample of the collectives the loss may be that of all of them
-        of_all = self._share(sum(one.waited_us * one.numbered / one.complete for one in groups))
-        if share is None or of_all is None:
+        of_all = self._share(
+            [(at, one.waited_us * one.numbered / one.complete) for at, one in every]
+        )
+        is_sampled = not self._is_whole and max(group.complete for group in groups) >= _ENOUGH
+        least = of_all if is_sampled else share
+        if least is None:
             if not any(_mean_wait_us(group) > _least_lag_us(group) for group in groups):
                 return
-        elif of_all < _TURNS_FROM or share < _SEEN:
+        elif least < _TURNS_FROM:
             return
         turns = [label for root in self._late.turns for label in root.labels]
         lost = time_text(waited_us / 1e3) if share is None else self._of_time(share)
+        lost = f"{lost} for each other at collectives"
+        if least is not None and is_sampled:
+            lost = (
+                f"for each other at collectives, {percent(least)} of the time if all are like the "
+                f"{percent(self._coverage)} recorded"
+            )
         nobody = "no one of them is always late"
         if self._are_some_late() and not turns:
             nobody = "the records are too few to name one"
         yield Finding(
             kind="random",
-            text=sentence(
-                f"ranks wait {lost} for each other at collectives, and {nobody} {_SOURCE}"
-            ),
+            text=sentence(f"ranks wait {lost}, and {nobody} {_SOURCE}"),
             more=sentence(
                 f"{ranks_text(turns)} are late about equally often; " * (len(turns) > 1) + _HIDDEN
             ),
@@ -254,8 +274,14 @@ class _Findings:
             cost_ms=self._cost_ms(share),
             saves_why=_NO_STEPS,
             sure=Sure(what="medium", how_much="low"),
-            evidence=(Evidence("duration_lag", "ranks.0.lag_ms", self._lags[0]["lag_ms"], "ms"),),
+            evidence=self._first_lag(),
             do=_TURNS_DO,
+        )
+
+    def _first_lag(self) -> tuple[Evidence, ...]:
+        return tuple(
+            Evidence("duration_lag", "ranks.0.lag_ms", row["lag_ms"], "ms")
+            for row in self._lags[:1]
         )
 
     # which groups are slow
@@ -323,7 +349,9 @@ class _Findings:
             first = f"every group with {who} is slow: {self._call(group)}"
         elif len(labels) == 2:
             first = f"the link of {ranks_text(labels)} is slow: {self._call(group, of_these=True)}"
-        equal = "equal groups" if slow.num_peers > 1 else "the one equal group"
+        equal = "groups of the same size reach"
+        if slow.num_peers == 1:
+            equal = "the one other group of this size reaches"
         loss = "" if share is None else f"; {self._of_time(share)} is lost"
         who_sure: Level = "medium" if slow.num_peers > 1 else "low"
         return Finding(
@@ -347,7 +375,7 @@ class _Findings:
         share = self._lost(numbers)
         loss = "" if share is None else f"; {self._of_time(share)} is lost"
         others = len({self._job.facts.groups[self._late.slow[one].group].labels for one in numbers})
-        also = f"{counted(others, 'group')} of ranks likewise; " if others > 1 else ""
+        also = f"{counted(others - 1, 'other group')} of ranks likewise; " if others > 1 else ""
         return Finding(
             kind="slow_link",
             text=sentence(
@@ -372,10 +400,11 @@ class _Findings:
         """Return what slow transfers take longer on all of their ranks, with who waits for them."""
         slow = [self._late.slow[one] for one in numbers]
         labels = [self._job.facts.groups[one.group].labels for one in slow]
-        longer = sum(
-            sum(one.extra_us) * len(ranks) for one, ranks in zip(slow, labels, strict=True)
-        )
-        return self._share(longer + sum(self._late.behind_us.get(one, 0) for one in set(labels)))
+        longer = [
+            (one.group, sum(one.extra_us) * len(ranks))
+            for one, ranks in zip(slow, labels, strict=True)
+        ]
+        return self._share(longer, sum(self._late.behind_us.get(one, 0) for one in set(labels)))
 
     def _rate_evidence(self, slow: SlowRate, group: Group) -> tuple[Evidence, ...]:
         for number, row in enumerate(self._rates):
@@ -399,26 +428,23 @@ class _Findings:
                 name = group.communicator.name or f"{len(group.labels)} ranks"
                 kinds[group.operation, name, rate.size_class].append((group, rate))
         ordered = sorted(kinds.values(), key=lambda rows: -sum(_time_us(*row) for row in rows))
-        text = self._even_text()
-        if self._are_some_late():
-            lag = max(row["lag_ms"] for row in self._lags)
-            text = f"ranks are up to {time_text(lag)} late, in too few records to name one"
-        evidence = [Evidence("duration_lag", "ranks.0.lag_ms", self._lags[0]["lag_ms"], "ms")]
+        most = max(group.complete for group in self._job.facts.groups)
+        parts = [self._rate_text(ordered[0])] if ordered else []
+        evidence = [*self._first_lag()]
         if ordered:
-            text = f"{self._rate_text(ordered[0])}, and {text}" if is_even else ""
-            text = text or self._rate_text(ordered[0])
             evidence += self._reached_evidence(*ordered[0][0])
-        if is_even:
-            start = "no group is" if self._are_some_late() else "no rank is late and no group"
-            text = f"{start} slow{self._of_how_many}: {text}"
+        if not parts or (is_even and most >= _FEW):
+            parts += self._arrivals()
+        text = ", and ".join(parts)
+        if is_even and most >= _FEW:
+            text = f"{self._even_start(has_rates=bool(ordered))}{text}"
         more = [self._details(ordered[0])] if ordered else []
         more += [
             f"{self._rate_text(rows)}; {self._details(rows)}" for rows in ordered[1:_MOST_SHOWN]
         ]
-        most = max(group.complete for group in self._job.facts.groups)
         if is_even and most < _FEW:
             more.append(f"{counted(most, 'collective')} at most, too few to tell who is late")
-        elif is_even:
+        elif is_even and (ordered or self._are_timed):
             more.append(_LIMITS)
         return Finding(
             kind="run_log",
@@ -429,6 +455,30 @@ class _Findings:
             evidence=tuple(evidence),
             do=_EVEN_DO if is_even else "",
         )
+
+    def _even_start(self, *, has_rates: bool) -> str:
+        """State what is even of that which can be compared."""
+        are_on_time = self._are_timed and not self._are_some_late()
+        start = "no rank is late" if are_on_time else ""
+        if has_rates:
+            start = f"{start} and no group slow" if start else "no group is slow"
+        return f"{start}{self._of_how_many}: " if start else ""
+
+    @property
+    def _are_timed(self) -> bool:
+        """Whether there are arrivals to compare: a writer may state times of 0."""
+        return bool(self._lags) and any(one.median_us for one in self._job.facts.series)
+
+    def _arrivals(self) -> list[str]:
+        """State how late ranks arrive, in one sentence; none where that is not known."""
+        if not self._are_timed:
+            if any(group.rates for group in self._job.facts.groups):
+                return []
+            return ["the records hold no arrivals and no sizes that can be compared"]
+        if self._are_some_late() and not self._late.turns:
+            lag = max(row["lag_ms"] for row in self._lags)
+            return [f"ranks are up to {time_text(lag)} late, in too few records to name one"]
+        return [self._even_text()]
 
     def _even_text(self) -> str:
         """State the mean over all collectives: the medians of all ranks may be 0 in turn."""
@@ -468,7 +518,9 @@ class _Findings:
             return size
         groups = f"{len(rows)} groups"
         if spread < _EQUAL:
-            return f"{size}; {groups} differ by at most {percent(spread)}"
+            by = percent(spread)
+            by = f"differ by {'' if by.startswith('less') else 'at most '}{by}"
+            return f"{size}; {groups} {by if spread else 'do not differ'}"
         return f"{size}; {groups} reach {values[0]:.3g} to {values[-1]:.3g}"
 
     def _reached_evidence(self, group: Group, rate: SizeRate) -> Iterator[Evidence]:
@@ -481,19 +533,44 @@ class _Findings:
 
     # words
 
-    def _share(self, lost_us: float) -> float | None:
-        """Share of the time of all ranks; ``lost_us`` is of all ranks together."""
+    def _share(self, lost: Sequence[tuple[int, float]], besides_us: float = 0) -> float | None:
+        """Share of the time of all ranks.
+
+        ``lost`` are numbers of groups, and what all ranks of each lose together, in µs. Where
+        collectives overlap, what a rank loses is that of one communicator only.
+        """
         facts = self._job.facts
         if facts.recorded_s is None:
             return None
-        return lost_us / 1e6 / (facts.num_ranks * facts.recorded_s)
+        all_us = facts.num_ranks * facts.recorded_s * 1e6
+        share = (sum(us for _, us in lost) + besides_us) / all_us
+        if self._do_overlap or share > 1:
+            share = self._largest_us(lost) / all_us
+        return share if share <= 1 else None
+
+    def _largest_us(self, lost: Sequence[tuple[int, float]]) -> float:
+        """Return the sum over ranks of what each loses in the communicator with most of it."""
+        by_rank: dict[str, dict[Any, float]] = defaultdict(lambda: defaultdict(float))
+        for number, us in lost:
+            group = self._job.facts.groups[number]
+            for label in group.labels:
+                by_rank[label][group.communicator] += us / len(group.labels)
+        return sum(max(one.values()) for one in by_rank.values())
+
+    @cached_property
+    def _do_overlap(self) -> bool:
+        """Whether the collectives of a rank take longer than was recorded."""
+        busy_us: dict[str, float] = defaultdict(float)
+        for one in self._job.facts.series:
+            busy_us[one.label] += one.records * one.median_us
+        return max(busy_us.values()) > (self._job.facts.recorded_s or 0) * 1e6
 
     def _cost_ms(self, share: float | None) -> float | None:
         seconds = self._job.facts.recorded_s
         return None if share is None or seconds is None else share * seconds * 1e3
 
     def _of_time(self, share: float) -> str:
-        is_known = self._is_whole or percent(share).startswith("less")
+        is_known = (self._is_whole and not self._do_overlap) or percent(share).startswith("less")
         return f"{'' if is_known else 'at least '}{percent(share)} of the time"
 
     def _call(self, group: Group, *, of_these: bool = False) -> str:
@@ -520,8 +597,8 @@ class _Findings:
 
 _TURNS_FROM: Final = 0.01
 """Share of the time from which waiting for no one in particular is a loss worth a look."""
-_SEEN: Final = 0.001
-"""Share of the time below which the records of a sample show too little of it to say so."""
+_ENOUGH: Final = 30
+"""Collectives of a group from which on the mean of a sample of them is not that of one hiccup."""
 _FEW: Final = 15
 """Collectives below which nothing is judged: see `matched_series.thirds`."""
 _MOST: Final = 0.5
@@ -532,11 +609,11 @@ _EQUAL: Final = 0.3
 
 def _num_waits(group: Group) -> int:
     """Return how often a rank could wait for the last of a group."""
-    return group.complete * (len(group.labels) - 1)
+    return group.complete * (len(group.labels) - 1) if group.lags else 0
 
 
 def _mean_wait_us(group: Group) -> float:
-    return group.waited_us / _num_waits(group)
+    return group.waited_us / max(_num_waits(group), 1)
 
 
 def _least_lag_us(group: Group) -> float:

@@ -13,6 +13,8 @@ from runs_by_hand import view_of
 
 from ccltui.metrics.findings.finding import Answer, Finding
 from ccltui.metrics.findings.recordings.answer import answer_of
+from ccltui.metrics.inspector.inspector_job import inspector_job
+from ccltui.metrics.inspector.late_roots import lateness
 
 
 def small(fault: Fault, seed: int) -> Job:
@@ -87,7 +89,8 @@ def test_a_slow_link_in_a_recording_of_two_dumps(tmp_path: Path) -> None:
 
     assert answered(tmp_path).findings[0].text == (
         "The link of node-a:40002 and node-b:40006 is slow: AllGather of mesh_dp reaches 5 GB/s of "
-        "bus bandwidth, equal groups 16; 0.2 % of the time is lost (NCCL Inspector)."
+        "bus bandwidth, groups of the same size reach 16; 0.2 % of the time is lost "
+        "(NCCL Inspector)."
     )
 
 
@@ -115,7 +118,7 @@ def test_of_two_equal_groups_the_slower_is_named_with_little_certainty(tmp_path:
 
     slow = answered(tmp_path).findings[0]
 
-    assert "the one equal group 16" in slow.text
+    assert "the one other group of this size reaches 16" in slow.text
     assert slow.sure.who == "low"
 
 
@@ -290,3 +293,97 @@ def test_ranks_late_in_turn_in_records_of_one_moment(tmp_path: Path) -> None:
 
     assert (turns.kind, turns.share) == ("random", None)
     assert turns.text.startswith("Ranks wait 240 ms for each other at collectives, and no one")
+
+
+def records(rank: int, ident: str, operation: str, times_us: list[int], *, size: int = 1) -> str:
+    """The lines of a rank of four: a collective a second."""
+    return "".join(
+        line(rank, call(operation, second, size << 20, time_us), second=second,
+             comm=(ident, ident, rank, 4))
+        for second, time_us in enumerate(times_us)
+    )  # fmt: skip
+
+
+def test_waits_at_collectives_that_overlap_are_counted_once(tmp_path: Path) -> None:
+    for rank in range(4):
+        times = [100_000 if rank == 3 else 900_000] * 60
+        text = records(rank, "0x1", "AllReduce", times) + records(rank, "0x2", "AllGather", times)
+        (tmp_path / f"{rank}.log").write_text(text)
+    late = answered(tmp_path).findings[0]
+
+    assert late.share == pytest.approx(0.8 * 3 / 4)
+    assert "wait at least 60 % of the time" in late.text
+
+
+def test_who_only_sends_is_not_late(tmp_path: Path) -> None:
+    for rank in range(4):
+        times = [100 if rank == 0 else 2000] * 60
+        (tmp_path / f"{rank}.log").write_text(records(rank, "0x1", "Broadcast", times))
+    (reached,) = answered(tmp_path).findings
+
+    assert reached.text.startswith("No group is slow: Broadcast of 0x1 reaches")
+    assert "rank" not in reached.text
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_few_collectives_tell_what_is_reached_only(tmp_path: Path, number: int) -> None:
+    for rank in range(4):
+        text = records(rank, "0x1", "AllReduce", [1000] * number)
+        (tmp_path / f"{rank}.log").write_text(text)
+
+    assert answered(tmp_path).headline.startswith("AllReduce of 0x1 reaches 1.57 GB/s")
+
+
+@pytest.mark.parametrize(
+    ("operation", "time_us", "size", "text"),
+    [
+        ("All2All", 1000, 1, "No rank is late: ranks arrive together"),
+        ("AllReduce", 1000, 0, "No rank is late: ranks arrive together"),
+        ("AllReduce", 0, 1, "The records hold no arrivals and no sizes that can be compared"),
+    ],
+)
+def test_only_what_was_compared_is_called_even(
+    tmp_path: Path, operation: str, time_us: int, size: int, text: str
+) -> None:
+    for rank in range(4):
+        lines = records(rank, "0x1", operation, [time_us] * 60, size=size)
+        (tmp_path / f"{rank}.log").write_text(lines)
+
+    assert answered(tmp_path).headline == f"{text} (NCCL Inspector)."
+
+
+def test_communicators_of_one_rank_hold_nothing_to_compare(tmp_path: Path) -> None:
+    for rank in range(4):
+        text = "".join(line(rank, call("AllReduce", one, 1 << 20, 9), comm=(f"0x{rank}1", "", 0, 1))
+                       for one in range(30))  # fmt: skip
+        (tmp_path / f"{rank}.log").write_text(text)
+
+    assert "all communicators have one rank" in answered(tmp_path).headline
+
+
+def test_a_rank_that_nobody_else_recorded_with_has_its_host_and_process(tmp_path: Path) -> None:
+    for rank in range(2):
+        text = line(rank, call("AllReduce", 1, 1 << 20, 9), comm=(f"0x{rank}1", "tp", 0, 2))
+        (tmp_path / f"{rank}.log").write_text(text)
+
+    assert "on process node-a:4000" in answered(tmp_path).headline
+
+
+def test_a_rare_communicator_does_not_lengthen_the_time_that_was_recorded(tmp_path: Path) -> None:
+    for rank in range(4):
+        text = records(rank, "0x1", "AllReduce", [1000] * 60)
+        for ident in ("0x2", "0x3"):
+            rare = [line(rank, call("AllReduce", second, 1 << 20, 9), second=second,
+                         comm=(ident, "rare", rank, 4)) for second in (0, 50)]  # fmt: skip
+            text += "".join(rare)
+        (tmp_path / f"{rank}.log").write_text(text)
+
+    assert inspector_job(view_of(tmp_path)).facts.recorded_s == 60
+
+
+def test_a_last_window_with_few_collectives_leaves_the_others_as_they_are(tmp_path: Path) -> None:
+    # windows of ten seconds: rank 3 is late in the third to the fifth, and the last has one call
+    written(tmp_path, lambda rank, n: 2000 * (rank == 3 and 20 <= n < 50), seconds=91)
+    (root,) = lateness(inspector_job(view_of(tmp_path))).roots
+
+    assert root.windows == (2, 3, 4)

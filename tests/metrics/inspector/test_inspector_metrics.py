@@ -126,7 +126,7 @@ def test_the_findings_name_the_late_rank_and_the_slow_pair(tmp_path: Path) -> No
     assert (late.kind, late.where.ranks, late.where.host) == ("waiting_for_rank", ("5",), "node-b")
     assert slow.text == (
         "The link of ranks 2 and 6 is slow: AllGather of mesh_dp reaches 5 GB/s of bus bandwidth, "
-        "equal groups 16; less than 0.1 % of the time is lost (NCCL Inspector)."
+        "groups of the same size reach 16; less than 0.1 % of the time is lost (NCCL Inspector)."
     )
     assert (slow.kind, slow.where.ranks, slow.where.group) == ("slow_link", ("2", "6"), "mesh_dp")
     # 60 gathers of two ranks take 3.2 ms, where others take 1
