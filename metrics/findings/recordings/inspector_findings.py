@@ -206,6 +206,10 @@ class _Findings:
         more = f"; {counted(len(others), 'other')} late" if others else ""
         more += "" if is_alone else "; at other calls they wait for another rank"
         seconds = self._job.window_us / 1e6
+        who_sure: Level = "medium" if is_alone else "low"
+        if not is_one and not self._is_whole:
+            who_sure = "low"
+            more += "; one of them may hold up the others at collectives that are not recorded"
         return Finding(
             kind="waiting_for_rank",
             text=sentence(f"the others wait {lost} for {who}{what} {place} {_SOURCE}"),
@@ -219,7 +223,7 @@ class _Findings:
             share=share,
             cost_ms=self._cost_ms(share),
             saves_why=_NO_STEPS,
-            sure=Sure(what="high", who="medium" if is_alone else "low", how_much="low"),
+            sure=Sure(what="high", who=who_sure, how_much="low"),
             evidence=self._lag_evidence(root, group),
             do=f"Record some steps of {who} with the PyTorch profiler while "
             f"{'it is' if is_one else 'they are'} late, and look at {'its' if is_one else 'that'} "
@@ -251,7 +255,7 @@ class _Findings:
         if least is None:
             if not any(_mean_wait_us(group) > _least_lag_us(group) for group in groups):
                 return
-        elif least < _TURNS_FROM:
+        elif least < (_TURNS_FROM_OF_SAMPLE if is_sampled else _TURNS_FROM):
             return
         turns = [label for root in self._late.turns for label in root.labels]
         lost = time_text(waited_us / 1e3) if share is None else self._of_time(share)
@@ -597,6 +601,8 @@ class _Findings:
 
 _TURNS_FROM: Final = 0.01
 """Share of the time from which waiting for no one in particular is a loss worth a look."""
+_TURNS_FROM_OF_SAMPLE: Final = 0.02
+"""Likewise of a sample: the last collectives of each interval are not quite like the others."""
 _ENOUGH: Final = 30
 """Collectives of a group from which on the mean of a sample of them is not that of one hiccup."""
 _FEW: Final = 15

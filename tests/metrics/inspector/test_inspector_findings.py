@@ -387,3 +387,15 @@ def test_a_last_window_with_few_collectives_leaves_the_others_as_they_are(tmp_pa
     (root,) = lateness(inspector_job(view_of(tmp_path))).roots
 
     assert root.windows == (2, 3, 4)
+
+
+def test_lateness_in_turn_is_seen_in_a_sample_of_the_collectives(tmp_path: Path) -> None:
+    # one of 80 is written: 0.05 % of the time
+    job = replace(small("turns", 3), ring=1, jitter=20.0, step_us=50_000, interval_s=2.0)
+    write(tmp_path, replace(job, steps=3000), 3)
+    turns = answered(tmp_path).findings[0]
+
+    assert turns.kind == "random"
+    assert "of the time if all are like the " in turns.text
+    assert turns.share is not None
+    assert turns.share < 0.002
