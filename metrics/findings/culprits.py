@@ -159,6 +159,11 @@ class Culprits:
         """Whom that verdict accuses, by what the times of the ranks say."""
         return Accused(self._view, self.verdict, self._period_ms)
 
+    @cached_property
+    def _told(self) -> Mapping[str, Any]:
+        """That verdict, or what those times tell in its place."""
+        return self._accused.told()
+
     @property
     def chain(self) -> Mapping[str, Any]:
         """Details of the metric ``blame_chain``, empty where it is unavailable."""
@@ -230,7 +235,8 @@ class Culprits:
             return True
         if share < LEAST_UNSURE or not is_supported(self._view, (label,), share):
             return False
-        if self._waited_for_alone(label) < LEAST_UNSURE:
+        named = map(str, (self._told.get("culprit") or {}).get("ranks") or ())
+        if self._waited_for_alone(label) < LEAST_UNSURE and label not in named:
             return False
         of_hosts = self._all_hosts_are_late and self.cause_of(label) != "compute"
         if of_hosts and share < MOST_BY_CHANCE and not is_busiest(self._view, label):
@@ -562,7 +568,7 @@ class Culprits:
 
     def _named(self, found: Sequence[Finding]) -> Finding | None:
         """Return the finding on what the verdict or own times name, None where they do not."""
-        verdict, period_ms = self._accused.told(), self._period_ms
+        verdict, period_ms = self._told, self._period_ms
         kind = verdict.get("verdict")
         if kind not in NAMED or not period_ms:
             return None
