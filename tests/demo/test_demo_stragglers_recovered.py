@@ -138,3 +138,12 @@ def test_one_stall_is_seen_in_its_step_but_is_not_persistent(tmp_path: Path) -> 
     assert found["blame"]["1"]["last_count"] == 1
     assert (found["stragglers"], found["patterns"]["1"]) == ([1], "transient")
     assert found["persistent"] is False
+
+
+@pytest.mark.parametrize("recovered", ["the demo"], indirect=True)
+def test_the_waits_for_a_slow_rank_are_listed_once(recovered: Recovered) -> None:
+    first, *others = recovered.metric("findings").details["findings"]
+
+    assert (first["class"], first["where"]["ranks"]) == ("slow_worker", ["1"])
+    assert "waiting_for_rank" not in [one["class"] for one in others]
+    assert sum(one["share"] for one in (first, *others)) < 1
