@@ -142,6 +142,14 @@ def test_an_early_end_lacks_the_last_calls() -> None:
     assert early == whole[:-2]
 
 
+def test_a_rank_that_lost_all_calls_can_be_damaged_further() -> None:
+    """Two kinds of damage may meet on one rank; the first may leave no call to count from."""
+    everything = Damage("early", 1, calls=1_000)
+    for second in (Damage("late", 1, calls=2), everything):
+        job = build_job(replace(SMALL, damage=(everything, second)))
+        assert calls(job, 1) == calls(build_job(replace(SMALL, damage=(everything,))), 1)
+
+
 def test_dropped_records_are_missing_in_runs() -> None:
     whole = kernels(build_job(SMALL), 2)
     left = kernels(build_job(replace(SMALL, damage=(Damage("dropped", 2, share=0.1),))), 2)

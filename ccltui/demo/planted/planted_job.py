@@ -276,9 +276,11 @@ def _late(rows: list[Event], count: int) -> list[Event]:
     """The window begins when ``count`` calls have been launched.
 
     Device work that starts inside it is in the file, without its launch and metadata if it was
-    launched before.
+    launched before. A file without calls, as an early end may leave it, stays as it is.
     """
     calls = _calls(rows)
+    if not calls:
+        return rows
     begin_ns = calls[min(count, len(calls) - 1)].launch_ns - 1
     own = ("device", "context", "stream", "correlation", "grid", "block", "bytes")
     kept = []
@@ -294,8 +296,10 @@ def _late(rows: list[Event], count: int) -> list[Event]:
 
 
 def _early(rows: list[Event], count: int) -> list[Event]:
-    """The window ends before the last ``count`` calls start on the device."""
+    """The window ends before the last ``count`` calls start on the device, if there are any."""
     calls = sorted(_calls(rows), key=lambda activity: activity.start_ns)
+    if not calls:
+        return rows
     last = calls[max(0, len(calls) - count)]
     return [
         row
