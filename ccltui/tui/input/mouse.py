@@ -15,7 +15,7 @@ from textual import events
 from ccltui.draw.palette import Ink
 from ccltui.tui.input.host_protocols import Screen
 from ccltui.tui.moves import row_moves, view_moves
-from ccltui.tui.moves.cursor import to_collective, to_time
+from ccltui.tui.moves.cursor import in_view, select_at, to_collective, to_time
 from ccltui.tui.state.pane import Axis, Pane, pane_in_view
 from ccltui.tui.state.rank_labels import gutter
 from ccltui.tui.state.scene import Scene, rank_name
@@ -40,7 +40,8 @@ def clicked(scene: Scene, planes: Planes, x: int, y: int) -> ViewState:
         return state
     here = scene.with_state(state)
     if pane_in_view(scene).axis is Axis.TIME:
-        return to_time(here, time_at(scene, x))
+        at = state.time.nearest(time_at(scene, x))
+        return in_view(select_at(here, None, at))
     k = collective_at(scene, x)
     if k is None:
         return state

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ccltui.tui.moves import loss_list, overview_rows
 from ccltui.tui.moves.chart_moves import showing
-from ccltui.tui.moves.cursor import no_collectives
+from ccltui.tui.moves.cursor import call_at, no_collectives
 from ccltui.tui.state.finding_rows import findings
 from ccltui.tui.state.pane_names import OVERVIEW, TIMELINE
 from ccltui.tui.state.pane_states import TIMELINE_STATE, Section
@@ -52,7 +52,20 @@ def why_not(scene: Scene) -> str | None:
         return f"nobody can be blamed: {scene.disproved}"
     if no_collectives(scene) is not None or scene.communicator is None:
         return no_collectives(scene)
+    if _is_at_other_finding(scene):
+        return "the rank is in no collective here: enter shows the event, a and d go to one"
     return "no collective is selected" if scene.state.selection.k is None else None
+
+
+def _is_at_other_finding(scene: Scene) -> bool:
+    """Whether the cursor is where a finding was opened at which its rank is in no collective.
+
+    The selected collective is then one of another time or group, and explains nothing of it.
+    """
+    found, selection = loss_list.shown_finding(scene), scene.state.selection
+    if found is None or "index" in (found["place"] or ()) or selection.time_ns is None:
+        return False
+    return call_at(scene, selection.rank, selection.time_ns) is None
 
 
 def _why_no_finding(scene: Scene) -> str | None:

@@ -37,9 +37,33 @@ def to_time(scene: Scene, time_ns: int) -> ViewState:
     return in_view(replace(state.select(time_ns=time_ns, k=k), worst=None))
 
 
-def select_at(scene: Scene, rank: str, time_ns: int) -> ViewState:
-    """Select a rank, a time, and the collective that runs at that time."""
+def call_at(scene: Scene, rank: str | None, time_ns: int) -> tuple[int, int] | None:
+    """Return communicator and index of the matched collective that a rank is in at a time."""
+    calls = scene.findings.calls.get(rank or "")
+    row = None if calls is None else calls.before(time_ns + 1)
+    if calls is None or row is None:
+        return None
+    owner, k = int(calls.communicator[row]), int(calls.k[row])
+    communicator = (scene.findings.communicators or ())[owner]
+    length = communicator.dur_ns[k, communicator.labels.index(str(rank))]
+    return (owner, k) if time_ns < calls.start_ns[row] + length else None
+
+
+def select_at(scene: Scene, rank: str | None, time_ns: int) -> ViewState:
+    """Select a rank (None: keep it), a time, and the collective that the rank is in at that time.
+
+    Its communicator is shown, so that all panes explain what the cursor is on. Where the rank is
+    in none, the communicator stays, at the collective that runs at that time.
+    """
+    selection = scene.state.selection
+    rank = selection.rank if rank is None else rank
     state = replace(scene.state.select(rank=rank, time_ns=time_ns), worst=None)
+    found = call_at(scene, rank, time_ns)
+    if found is not None:
+        owner, k = found
+        if owner != scene.communicator_index:
+            state = show_communicator(scene.with_state(state), owner)
+        return state.select(k=k)
     communicator = scene.communicator
     if communicator is None or not len(communicator):
         return state

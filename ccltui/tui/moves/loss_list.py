@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ccltui.metrics.confidence import Sure, sure_text
 from ccltui.tui.moves.chart_moves import showing
-from ccltui.tui.moves.cursor import in_view, show_communicator, to_collective, to_time
+from ccltui.tui.moves.cursor import in_view, select_at, show_communicator, to_collective
 from ccltui.tui.state.finding_rows import (
     findings,
     is_computing_files,
@@ -161,4 +161,5 @@ def _moment(scene: Scene, evidence: Mapping[str, Any]) -> ViewState:
         state = replace(state, time=view)
     else:
         state = _with_step(scene, state, at)
-    return in_view(to_time(scene.with_state(state), at))
+    at = state.time.nearest(at)
+    return in_view(select_at(scene.with_state(state), None, at))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import numpy as np
 from fakes import (
     FOUND,
     Plan,
@@ -17,10 +18,11 @@ from ccltui.metrics.findings.finding import Finding
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.columns import Note
 from ccltui.tui.engine.messages import FindingsReady
-from ccltui.tui.moves import loss_list, overview_rows, row_moves
+from ccltui.tui.moves import causal_zoom, loss_list, overview_rows, row_moves
 from ccltui.tui.panes import first_screen
 from ccltui.tui.panes.details import collective_drawer
 from ccltui.tui.reducer import scene_after
+from ccltui.tui.state.communicator import calls_by_rank
 from ccltui.tui.state.notes import notes
 from ccltui.tui.state.pane_names import ALIGNMENT, OVERVIEW, RANKS, TIMELINE
 from ccltui.tui.state.pane_states import OVERVIEW_STATE, OverviewState, Section
@@ -133,6 +135,54 @@ def test_a_finding_in_a_collective_that_is_not_in_view_is_a_moment() -> None:
         "3",
         5_000_000,
     )
+
+
+def with_second_group(found: Scene) -> Scene:
+    """The scene with a group of ranks 2 and 3 that calls 100 us before each collective of all."""
+    (whole,) = found.findings.communicators or ()
+    pair = replace(
+        whole,
+        name="pair",
+        labels=("2", "3"),
+        start_ns=whole.start_ns[:, 2:4] - 100_000,
+        dur_ns=np.full((len(whole), 2), 50_000, np.int64),
+        **{key: getattr(whole, key)[:, 2:4] for key in ("present", "late_ns", "wait_ns")},
+    )
+    groups = (whole, pair)
+    return replace(
+        found,
+        findings=replace(found.findings, communicators=groups, calls=calls_by_rank(groups)),
+    )
+
+
+def at_moment(found: Scene, time_ns: int) -> Scene:
+    """The scene with one finding of rank 2 at a time, shown."""
+    place = {"rank": "2", "time_us": time_ns / 1000}
+    found = with_answer(found, msgspec.structs.replace(FOUND[0], place=place))
+    return found.with_state(loss_list.show(found, 0))
+
+
+def test_a_finding_inside_a_collective_of_another_group_selects_that_collective() -> None:
+    """The chain and the drawer explain the collective that the cursor is on."""
+    found = with_second_group(opened())
+    inside = int((found.findings.communicators or ())[1].start_ns[7, 0]) + 10_000
+    shown = at_moment(found, inside)
+
+    assert shown.state.pane == TIMELINE
+    assert (shown.state.selection.communicator, shown.state.selection.k) == (1, 7)
+    assert shown.state.selection.time_ns == inside
+    assert causal_zoom.why_not(shown) is None
+
+
+def test_no_chain_explains_a_finding_at_which_its_rank_is_in_no_collective() -> None:
+    found = with_second_group(opened())
+    after = int((found.findings.communicators or ())[1].start_ns[7, 0]) + 60_000
+    shown = at_moment(found, after)
+
+    assert shown.state.selection.communicator == 0
+    assert "in no collective here" in (causal_zoom.why_not(shown) or "")
+    moved = shown.with_state(shown.state.select(k=1))
+    assert causal_zoom.why_not(moved) is None
 
 
 def test_rows_lead_through_findings_and_ranks() -> None:
