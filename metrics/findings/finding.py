@@ -55,6 +55,7 @@ Kind = Literal[
     "run_log",
     "choice",
     "hang",
+    "failure",
     "nothing",
 ]
 

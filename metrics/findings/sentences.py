@@ -257,6 +257,7 @@ def cost_text(cost_ms: float | None, *, by_steps: bool) -> str:
 
 
 CLASSES: Final[Mapping[Kind, str]] = {
+    "failure": "why the job ended, by the lines of its logs: the cause before what follows from it",
     "hang": "dumps, logs or NCCL's RAS show that the job hangs, and which ranks did not arrive",
     "waiting_for_rank": "ranks wait for one that arrives late at collectives or transfers",
     "slow_worker": "one rank computes longer than its peers, as a replay shows",

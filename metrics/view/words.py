@@ -139,6 +139,7 @@ _LABELS: Final[Mapping[str, str]] = {
     "run_log": "log of the run",
     "choice": "several recordings",
     "hang": "the job hangs",
+    "failure": "the job failed",
     "nothing": "no work is recorded",
 }
 

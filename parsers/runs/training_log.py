@@ -19,6 +19,7 @@ from msgspec import Struct
 from ccltui.parsers.array_types import F64, I64
 from ccltui.parsers.columns import Note
 from ccltui.parsers.names import printable
+from ccltui.parsers.runs.failure_lines import CAUSES, KILLED, Cause, completed_at, failures_in
 from ccltui.parsers.runs.step_lines import DIALECTS, Dialect, StepLine
 from ccltui.parsers.text.bounded_text import BoundedText, read_bounded
 from ccltui.parsers.text.line_prefixes import Prefixes
@@ -34,63 +35,57 @@ class RunEnd(Struct, frozen=True):
     text: str = ""
 
 
-_KILLED: Final = (
-    ("time limit", re.compile(r"CANCELLED AT .{0,40}DUE TO TIME LIMIT")),
-    ("node failure", re.compile(r"CANCELLED AT .{0,40}DUE TO NODE FAILURE")),
-    ("preempted", re.compile(r"CANCELLED AT .{0,40}DUE TO PREEMPTION")),
-    ("cancelled", re.compile(r"(?:slurmstepd|srun): error: .{0,120}CANCELLED")),
-    ("out of memory on the host", re.compile(r"oom[_-]kill|Out Of Memory|OOM Killed")),
-    ("a signal", re.compile(r"exit(?:ed with )?code\s*:?\s*-\d+|Signal \d+ \(SIG[A-Z]+\)")),
-    ("a signal", re.compile(r"Received \d+ death signal|died from signal \d+|exited with signal")),
-)
-_FAILED: Final = (
-    ("out of device memory", re.compile(r"(?:OutOfMemoryError|CUDA out of memory)")),
-    ("watchdog of NCCL", re.compile(r"Watchdog caught collective operation timeout")),
-    ("an error of NCCL", re.compile(r"ncclRemoteError|ncclSystemError|ncclInternalError")),
-    ("the run of MLPerf", re.compile(r'"key": "run_stop"[^\n]{0,400}"status": "aborted"')),
-    ("an exception", re.compile(r"^(?:\S*: )?(?:\w+\.)*\w+(?:Error|Exception): .*$", re.MULTILINE)),
-)
-_STATED: Final = {
-    "watchdog of NCCL": "a collective did not end within the timeout of its group",
-    "the run of MLPerf": "its status is aborted",
+_WATCHDOG: Final = re.compile(r"Watchdog caught collective operation timeout")
+_ABORTED: Final = re.compile(r'"key": "run_stop"[^\n]{0,400}"status": "aborted"')
+_WORDS: Final[dict[Cause, str]] = {
+    "time_limit": "time limit",
+    "node_failure": "node failure",
+    "host_memory": "out of memory on the host",
+    "device_memory": "out of device memory",
+    "device_lost": "an error of a device",
+    "device_error": "an error of a device",
+    "signal": "a signal",
+    "exit_code": "an exit code",
+    "exception": "an exception",
 }
-"""What is said in place of the line: the rank that prints first is not the one to blame."""
+"""Causes as a run is said to end with; others by their name, or as an error of communication."""
 _RUN_STOP: Final = "MLPerf's run_stop with status success"
-_COMPLETED: Final = re.compile(
-    r"RUN_COMPLETE\b|Training completed|\[after training is done\]|Training complete\b"
-    r"|`Trainer\.fit` stopped: `max_|\{'train_runtime': "
-    r"|\"key\": \"run_stop\"[^\n]{0,400}\"status\": \"success\""
-)
 
 
 def run_end(text: str) -> RunEnd:
     """Return the end of the run by the last part of its log."""
     tail = text[-_TAIL_CHARACTERS:]
-    ends = list(_COMPLETED.finditer(tail))
-    done = ends[-1] if ends else None
-    after = tail if done is None else tail[done.end() :]
-    for kind, patterns in (("killed", _KILLED), ("failed", _FAILED)):
-        for what, pattern in patterns:
-            match = pattern.search(after)
-            # An exception while shutting down leaves what was completed complete.
-            if match is not None and (done is None or kind == "killed"):
-                return RunEnd(kind, f"{what}: {_STATED.get(what) or _line(after, match)}")
+    found = failures_in(tail)
+    first = min(found, key=lambda one: CAUSES[one.cause], default=None)
+    done = completed_at(tail)
+    is_late = first is None or first.cause in ("peer_gone", "other_error", "exit_code")
+    if is_late and done is None and _WATCHDOG.search(tail):
+        # the rank that prints first is not the one to blame
+        said = "a collective did not end within the timeout of its group"
+        return RunEnd("failed", f"watchdog of NCCL: {said}")
+    if first is not None:
+        kind = "killed" if first.cause in KILLED else "failed"
+        return RunEnd(kind, f"{_words(first.cause)}: {_short(first.line)}")
     if done is None:
-        return RunEnd()
-    return RunEnd("completed", _RUN_STOP if done[0].startswith('"key"') else _line(tail, done))
+        aborted = _ABORTED.search(tail)
+        return RunEnd("failed", "the run of MLPerf: its status is aborted") if aborted else RunEnd()
+    if done[0].startswith('"key"'):
+        return RunEnd("completed", _RUN_STOP)
+    begin = tail.rfind("\n", 0, done.start()) + 1
+    return RunEnd("completed", _short(printable(tail[begin:].partition("\n")[0].strip())))
 
 
-def _line(text: str, match: re.Match[str]) -> str:
-    start = text.rfind("\n", 0, match.start()) + 1
-    end = text.find("\n", match.end())
-    line = text[start : len(text) if end < 0 else end].strip()
-    at = max(match.start() - start - 20, 0) if len(line) > _LONGEST else 0
-    part = line[at : at + _LONGEST]
-    if at + _LONGEST < len(line) and " " in part[_LONGEST // 2 :]:
+def _words(cause: Cause) -> str:
+    of_communication = ("link", "connect", "start", "peer_gone", "other_error", "mismatch")
+    word = "an error of communication" if cause in of_communication else cause.replace("_", " ")
+    return _WORDS.get(cause, word)
+
+
+def _short(line: str) -> str:
+    part = line[:_LONGEST]
+    if len(line) > _LONGEST and " " in part[_LONGEST // 2 :]:
         part = f"{part.rpartition(' ')[0]} …"
-    if at and " " in part[: _LONGEST // 2]:
-        part = f"… {part.partition(' ')[2]}"
-    return printable(part)
+    return part
 
 
 _BEGIN: Final = 2_000_000  # where a program logs its options

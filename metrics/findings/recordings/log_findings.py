@@ -8,6 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 from ccltui.metrics.confidence import Level, Sure
 from ccltui.metrics.findings.culprits import details_of
 from ccltui.metrics.findings.finding import Answer, Evidence, Finding, Where
+from ccltui.metrics.findings.recordings.failure_findings import (
+    FOLLOWS,
+    failure_finding,
+    failures_of,
+)
 from ccltui.metrics.findings.recordings.hang_window import hangs_of_view
 from ccltui.metrics.findings.recordings.inspector_findings import (
     inspector_findings,
@@ -72,9 +77,9 @@ def abstains(view: View) -> bool:
 
 def log_answer(view: View) -> Answer | None:
     """Return what logs, tables and records beside traces state, None where there are none."""
-    hang, inspected, tested = hang_finding(view), inspector_findings(view), [*_benchmark(view)]
+    inspected, tested = inspector_findings(view), [*_benchmark(view)]
     found = [
-        *([hang] if hang else []),
+        *_ended(view),
         *inspected,
         *tested,
         *_memory(view),
@@ -89,6 +94,24 @@ def log_answer(view: View) -> Answer | None:
     elif tested:
         unknown = (*unknown, _OF_BENCHMARKS)
     return Answer(recording="logs", findings=tuple(found), unknown=unknown)
+
+
+def _ended(view: View) -> Iterator[Finding]:
+    """Yield what ended the job and where it hangs, what came first before what followed.
+
+    Lost connections follow from a time-out, and a time-out from the end of a rank.
+    """
+    hang, failure = hang_finding(view), failure_finding(view)
+    if failure is None or hang is None:
+        yield from (one for one in (failure, hang) if one is not None)
+        return
+    if failures_of(view)[0].cause in FOLLOWS:
+        yield hang
+        return
+    # a rank without a word is less than one of which is known why it ended
+    is_told = hang.sure.who in ("high", "medium")
+    is_told &= next(iter(hangs_of_view(view))).kind != "printed_nothing"
+    yield from (hang, failure) if is_told else (failure, hang)
 
 
 def _benchmark(view: View) -> Iterator[Finding]:

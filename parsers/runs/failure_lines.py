@@ -1,0 +1,340 @@
+"""Lines in which programs, launchers, NCCL, Slurm and the kernel say why a job ended.
+
+Each line has a cause. Causes are listed from what starts a failure to what follows from it: where
+the memory of a host runs out, other ranks then lose their connections. Nothing is judged here:
+`metrics.findings.recordings.failure_findings` does that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Final, Literal
+
+from msgspec import Struct, field
+
+from ccltui.parsers.names import printable
+from ccltui.parsers.text.bounded_text import BoundedText
+from ccltui.parsers.text.line_prefixes import Prefixes
+
+Cause = Literal[
+    "device_lost",
+    "node_failure",
+    "host_memory",
+    "disk",
+    "device_memory",
+    "device_error",
+    "same_rank",
+    "same_device",
+    "port",
+    "mismatch",
+    "stalled",
+    "exception",
+    "failed_test",
+    "link",
+    "connect",
+    "start",
+    "signal",
+    "time_limit",
+    "preempted",
+    "exit_code",
+    "peer_gone",
+    "other_error",
+    "cancelled",
+]
+
+_WHAT: Final = r"(?P<what>[^\n]{1,160})"
+_PATTERNS: Final[tuple[tuple[Cause, str, str], ...]] = (
+    # cause, a text that each match holds, and the form
+    ("device_lost", "NVRM: Xid", r"NVRM: Xid \((?:PCI:)?(?P<device>[\w:.]{1,40})\): "
+     r"(?P<xid>\d{1,4})(?:, (?:pid=[^,\n]{1,40}, )?(?:name=[^,\n]{1,80}, )?" + _WHAT + ")?"),
+    ("node_failure", "NODE FAILURE", r"CANCELLED AT [^\n]{0,40}DUE TO NODE FAILURE"),
+    ("host_memory", "Out Of Memory", r"\btasks? (?P<ranks>\d[\d,\-]{0,400}): Out Of Memory"),
+    ("host_memory", "oom", r"oom[_-]kill event"),
+    ("host_memory", "Out of memory: Kill", r"Out of memory: Kill(?:ed)? process \d+"),
+    ("host_memory", "OOM", r"OOM ?Killed"),
+    ("disk", "No space left", r"(?P<what>No space left on device)"),
+    ("disk", "quota exceeded", r"(?P<what>Disk quota exceeded)"),
+    ("disk", "shared memory", r"(?P<what>insufficient shared memory)"),
+    ("device_memory", "OutOfMemoryError", r"OutOfMemoryError"),
+    ("device_memory", "out of memory", r"(?:CUDA|HIP|XPU)(?: error:)? out of memory|"
+     r"Cuda failure (?:\d{1,4} )?'out of memory'"),
+    ("device_memory", "RESOURCE_EXHAUSTED", r"RESOURCE_EXHAUSTED: Out of memory"),
+    ("device_error", " error: ", r"\b(?:CUDA|HIP) error: (?!out of memory)" + _WHAT),
+    ("device_error", "Cuda failure", r"Cuda failure (?:\d{1,4} )?'(?!out of memory)"
+     r"(?P<what>[^'\n]{1,100})'"),
+    ("device_error", "Memory access fault", r"(?P<what>Memory access fault by GPU)"),
+    ("same_rank", "already checked in", r"rank (?P<number>\d{1,7}) of (?P<world>\d{1,8}) ranks has "
+     r"already checked in"),
+    ("same_device", "Duplicate GPU", r"Duplicate GPU detected : rank (?P<number>\d{1,7}) and rank "
+     r"(?P<other>\d{1,7}) both on CUDA device (?P<device>\w{1,20})"),
+    ("port", "ddress already in use", r"[Aa]ddress already in use"),
+    ("mismatch", "Mismatched collective", r"Mismatched collective detected[^\n]{0,80}? at and "
+     r"around rank (?P<number>\d{1,7})"),
+    ("stalled", "issing ranks", r"(?P<what>[\w./-]{1,300}) \[missing ranks: "
+     r"(?P<ranks>\d[\d, ]{0,4000})\]"),
+    ("stalled", "[ready ranks", r"(?P<what>[\w./-]{1,300}) \[ready ranks: "
+     r"(?P<ready>\d[\d, ]{0,4000})\]"),
+    ("stalled", "issing ranks:", r"Missing ranks:\n(?:[^\n]{0,40}\n)?(?P<ranks>\d{1,7}): "
+     r"\[(?P<what>[^,\]\n]{1,300})"),
+    *(("exception", f"{word}: ", rf"\b(?P<what>(?:\w{{1,40}}\.){{0,6}}\w{{0,60}}{word}: [^\n]+)")
+      for word in ("Error", "Exception")),
+    ("failed_test", "Test ", r"(?P<what>Test (?:NCCL|CUDA) failure [^\n]{1,160})"),
+    ("link", "Got completion from peer", r"Got completion from peer (?P<peer>[^\s<]{1,80})"
+     r"(?:<\d+>)? with (?:status=|error )(?P<status>\d{1,4})"),
+    ("link", "async event", r"Got (?:\w+ )?async (?:\w+ )?event ?: (?!client rereg)" + _WHAT),
+    ("connect", "onnect to ", r"[Cc]onnect to (?P<peer>[^\s<]{1,80}?)(?:<\d+>)? failed ?: ?"
+     + _WHAT),
+    ("connect", "Call to connect", r"Call to connect(?: to (?P<peer>[^\s<]{1,80}?)(?:<\d+>)?)? "
+     r"(?:returned|failed ?:) ?(?P<what>[^\n,]{1,80})"),
+    ("connect", "connectFullMesh", r"(?P<what>Gloo connectFullMesh failed)"),
+    ("connect", "socket interface", r"(?P<what>no socket interface found)"),
+    ("start", "store_based_barrier_key", r"rank: (?P<number>\d{1,7}), (?:for )?key: "
+     r"store_based_barrier_key:\d{1,9} \(world_size=(?P<world>\d{1,8}), "
+     r"(?:num_workers_joined|worker_count)=(?P<count>\d{1,8}), timeout=(?P<limit>[\d:]{1,20})"),
+    ("start", "clients joined", r"waiting for clients\. (?P<count>\d{1,8})/(?P<world>\d{1,8}) "
+     r"clients joined"),
+    ("signal", "exitcode", r"rank +: (?P<number>\d{1,7}) \(local_rank: \d+\)\n[^\n]{0,200}"
+     r"exitcode +: -(?P<signal>\d{1,2})\b"),
+    ("signal", "exitcode", r"exitcode: -(?P<signal>\d{1,2})\) local_rank: (?P<local>\d{1,4})"),
+    ("signal", "on signal", r"process rank (?P<number>\d{1,7}) with PID \d+ on node "
+     r"(?P<host>\S{1,80}) exited on signal (?P<signal>\d{1,2})"),
+    ("signal", "return code", r"exits with return code = -(?P<signal>\d{1,2})\b"),
+    ("signal", "Signal ", r"Signal (?P<signal>\d{1,2}) \(SIG[A-Z]+\)"),
+    ("signal", "signal ", r"(?:died from|exited with) signal:? (?P<signal>\d{1,2})"),
+    ("signal", "death signal", r"Received (?P<signal>\d{1,2}) death signal"),
+    ("signal", "exit code", r"exited with code:? -(?P<signal>\d{1,2})\b"),
+    ("signal", "Segmentation fault", r"\btasks? (?P<ranks>\d[\d,\-]{0,400}): Segmentation fault"),
+    ("signal", "Killed", r"\btasks? (?P<ranks>\d[\d,\-]{0,400}): Killed|line \d+: +\d+ Killed\b"),
+    ("time_limit", "TIME LIMIT", r"CANCELLED AT [^\n]{0,40}DUE TO TIME LIMIT"),
+    ("preempted", "PREEMPTION", r"CANCELLED AT [^\n]{0,40}DUE TO PREEMPTION"),
+    ("exit_code", "exitcode", r"rank +: (?P<number>\d{1,7}) \(local_rank: \d+\)\n[^\n]{0,200}"
+     r"exitcode +: (?P<code>[1-9]\d{0,2})\b"),
+    ("exit_code", "exitcode", r"exitcode: (?P<code>[1-9]\d{0,2})\) local_rank: (?P<local>\d{1,4})"),
+    ("exit_code", "exit code", r"\btasks? (?P<ranks>\d[\d,\-]{0,400}): Exited with exit code "
+     r"(?P<code>\d{1,3})"),
+    ("peer_gone", "by peer", r"Connection (?:closed|reset) by peer"
+     r"(?: \[(?P<peer>[^\]\s]{1,60})\])?"),
+    ("peer_gone", "Read error", r"Read error \[(?P<peer>[\w.:]{3,60})\](?::\d+)?: "
+     r"Connection reset"),
+    ("peer_gone", "closed by remote peer", r"Connection closed by remote peer "
+     r"(?P<peer>[^\s<]{1,80})"),
+    ("peer_gone", "ncclRemoteError", r"ncclRemoteError"),
+    ("peer_gone", "Timed out waiting", r"Timed out waiting (?P<ms>\d{1,12})ms for (?P<what>\w+) "
+     r"operation"),
+    ("other_error", "nccl", r"(?P<what>nccl(?:System|Internal|UnhandledCuda|InvalidUsage|"
+     r"InvalidArgument)Error|ncclInvalid(?:Usage|Argument))\b"),
+    ("cancelled", "CANCELLED", r"(?:slurmstepd|srun)[\w.-]{0,80}: error: [^\n]{0,120}CANCELLED"),
+)  # fmt: skip
+_COMPILED: Final = tuple(
+    (cause, word, re.compile(form, re.MULTILINE)) for cause, word, form in _PATTERNS
+)
+CAUSES: Final[Mapping[Cause, int]] = {
+    cause: at for at, cause in enumerate(dict.fromkeys(cause for cause, *_ in _PATTERNS))
+}
+"""Place of each cause: what starts a failure comes before what follows from it."""
+KILLED: Final = frozenset(
+    {"node_failure", "host_memory", "signal", "time_limit", "preempted", "cancelled"}
+)
+"""Causes by which the program is ended from outside."""
+_FOLLOWS: Final = re.compile(
+    r"Watchdog|NCCL|nccl|TCPStore|[Cc]onnection|[Bb]roken pipe|[Tt]imed? ?out|remote process"
+    r"|[Gg]loo|Dist\w*Error|Ray\w*Error|ActorDiedError"
+)
+"""What is raised because another process is gone, or does not come."""
+_SAYS_NOTHING: Final = re.compile(
+    r"ChildFailedError|CalledProcessError|ProcessExitedException|SignalException|store_based_barrier"
+    r"|failed with exit code|OutOfMemoryError"
+)
+"""What is raised to say that a process failed, or what has a form of its own."""
+_APPLICATION_XIDS: Final = frozenset({13, 31, 32, 43, 45, 68, 69})
+"""Errors of the driver that a program causes, or that follow from its end."""
+_MINOR_SIGNALS: Final = frozenset({1, 2, 6, 15})
+"""Ends that launchers order, or that a program orders for itself after an error."""
+_PROGRESS: Final = re.compile(
+    r"\b(?:step|iteration|iter|global_step)\b[ :=\[#]{0,4}\d[^\n]{0,300}?\b(?:lm[ _])?loss\b"
+)
+_GOES_ON: Final = 3
+"""Step lines after a failure by which the job has gone on; other ranks may print one or two."""
+_TAIL: Final = 8_000_000
+"""Characters of the end of a log that are searched: every rank prints stacks when a job ends."""
+_MOST: Final = 2_000
+_LONGEST: Final = 200
+_LONGEST_LINE: Final = 4_000
+_LONGEST_NAME: Final = 60
+_HOST: Final = re.compile(
+    r"(?:^|\s)(?P<host>[\w.\-]{1,253}):\d{1,10}:\d{1,10}\s+\[(?P<device>\d{1,4})\]"
+)
+_STEP_HOST: Final = re.compile(r"srun: error: (?P<host>[\w.-]{1,80}): task")
+_RANK: Final = re.compile(
+    r"\[rank ?(\d{1,7})\]|\[Rank (\d{1,7})\]|\bRank (\d{1,7})\]|\[\w{1,40}\|(\d{1,7})\]:"
+)
+
+
+class Failure(Struct, frozen=True):
+    """One line that says why something ended.
+
+    ``ranks`` are ranks of the job, ``local_rank`` that of a host; ``is_inferred`` where the line
+    names the other ranks, and the number of all is not known. ``host`` and ``device`` where the
+    line states them. ``what`` is the error in its own words, ``line`` all of it. ``numbers`` are
+    those of the form: ``world`` and ``count`` of ranks, ``signal``, ``code``, ``status``, ``xid``.
+    """
+
+    cause: Cause
+    what: str
+    line: str
+    path: str
+    at: int
+    ranks: tuple[int, ...] = ()
+    is_inferred: bool = False
+    local_rank: int | None = None
+    host: str = ""
+    device: str = ""
+    peer: str = ""
+    limit: str = ""
+    numbers: Mapping[str, int] = field(default_factory=dict)
+
+
+def read_failures(text: BoundedText, shown: str, rank: int | None = None) -> list[Failure]:
+    """Return the failures that a log tells of, in its order, but for those that it went on after.
+
+    Args:
+        text: The log.
+        shown: Path in messages.
+        rank: The rank that the name of the file states.
+    """
+    parts = list(text.plain_of_ansi())
+    tail = parts[-1][-_TAIL:].replace("\r", "\n") if parts else ""
+    return failures_in(tail, shown=shown, rank=rank, prefixes=text.prefixes)
+
+
+def failures_in(
+    text: str, *, shown: str = "", rank: int | None = None, prefixes: Prefixes | None = None
+) -> list[Failure]:
+    """Return the failures that a piece of a log tells of."""
+    source = _Source(text, shown, rank, prefixes or Prefixes(text))
+    found: list[Failure] = []
+    for cause, word, form in _COMPILED:
+        if word in text:
+            matches = islice(form.finditer(text), _MOST)
+            found += [one for match in matches if (one := source.failure(cause, match))]
+    if not found:
+        return []
+    found.sort(key=lambda one: one.at)
+    last, done = _last_progress(text), completed_at(text)
+    kept = [one for one in found if one.at >= last or one.cause == "device_lost"]
+    if done is None:
+        return kept
+    # what happens while a finished program is torn down does not undo it
+    return [one for one in kept if one.at >= done.end() and one.cause in KILLED]
+
+
+def completed_at(text: str) -> re.Match[str] | None:
+    """Return the last line in which a program says that it is done."""
+    return max(_COMPLETED.finditer(text), key=re.Match.start, default=None)
+
+
+_COMPLETED: Final = re.compile(
+    r"RUN_COMPLETE\b|Training completed|\[after training is done\]|Training complete\b"
+    r"|`Trainer\.fit` stopped: `max_|\{'train_runtime': "
+    r"|\"key\": \"run_stop\"[^\n]{0,400}\"status\": \"success\""
+)
+
+
+def _last_progress(text: str) -> int:
+    """Return where the job has gone on for some steps for the last time, -1 where it never has."""
+    places = [match.start() for match in _PROGRESS.finditer(text)]
+    return places[-_GOES_ON] if len(places) >= _GOES_ON else -1
+
+
+class _Source(Struct, frozen=True):
+    """A text, and what is known of all of its lines."""
+
+    text: str
+    shown: str
+    rank: int | None
+    prefixes: Prefixes
+
+    def failure(self, cause: Cause, match: re.Match[str]) -> Failure | None:
+        """Return what a line says, None where it says nothing of the end of the job."""
+        named = {name: value for name, value in match.groupdict().items() if value}
+        numbers: dict[str, int] = {one: int(named[one]) for one in _NUMBERS if one in named}
+        line = self._line(match)
+        prefix, rest = self.prefixes.split(line)
+        # the last line of a stack begins with the exception: others quote one
+        if cause == "exception" and _FOLLOWS.search(named["what"]):
+            cause = "other_error"
+        if _is_minor(cause, named, numbers) or (
+            _is_raised(named) and not rest.startswith(named["what"][:_LONGEST_NAME])
+        ):
+            return None
+        host = _HOST.search(line) or _STEP_HOST.search(line)
+        places = {} if host is None else host.groupdict()
+        return Failure(
+            cause,
+            printable(named.get("what", "").strip()[:_LONGEST]),
+            printable(" ".join(line.split())[:_LONGEST]),
+            self.shown,
+            match.start(),
+            self._ranks(named, numbers, line, prefix),
+            "ready" in named,
+            numbers.get("local"),
+            printable(named.get("host") or places.get("host") or ""),
+            printable(named.get("device") or places.get("device") or ""),
+            printable(named.get("peer", "")),
+            named.get("limit", ""),
+            numbers,
+        )
+
+    def _line(self, match: re.Match[str]) -> str:
+        begin = self.text.rfind("\n", 0, match.start()) + 1
+        end = self.text.find("\n", match.end())
+        end = len(self.text) if end < 0 else end
+        return self.text[begin : min(end, begin + _LONGEST_LINE)]
+
+    def _ranks(
+        self, named: Mapping[str, str], numbers: Mapping[str, int], line: str, prefix: str
+    ) -> tuple[int, ...]:
+        if "ranks" in named:
+            return tuple(_listed(named["ranks"]))
+        if "ready" in named:
+            ready = set(_listed(named["ready"]))
+            return tuple(sorted(set(range(max(ready))) - ready))
+        if "number" in numbers:
+            return tuple(numbers[name] for name in ("number", "other") if name in numbers)
+        stated = _RANK.search(line)
+        if stated is not None:
+            return (int(next(group for group in stated.groups() if group)),)
+        if "local" in numbers:
+            return ()
+        rank = self.prefixes.rank(prefix)
+        rank = self.rank if rank is None else rank
+        return () if rank is None else (rank,)
+
+
+_NUMBERS: Final = (
+    *("number", "other", "world", "count", "signal", "code", "status", "xid", "local", "ms"),
+)
+
+
+def _is_minor(cause: Cause, named: Mapping[str, str], numbers: Mapping[str, int]) -> bool:
+    if _is_raised(named):
+        return _SAYS_NOTHING.search(named["what"]) is not None
+    if cause == "signal":
+        return numbers.get("signal") in _MINOR_SIGNALS
+    return cause == "device_lost" and numbers["xid"] in _APPLICATION_XIDS
+
+
+def _is_raised(named: Mapping[str, str]) -> bool:
+    return _RAISED.match(named.get("what", "")) is not None
+
+
+_RAISED: Final = re.compile(r"[\w.]{0,300}(?:Error|Exception): ")
+
+
+def _listed(text: str) -> Iterator[int]:
+    """Yield the numbers of "1-3,7"; of long ranges the first thousand."""
+    for part in re.findall(r"\d+(?:-\d+)?", text):
+        first, _, last = part.partition("-")
+        yield from range(int(first), min(int(last or first), int(first) + 1000) + 1)
