@@ -1,13 +1,70 @@
-"""Make text safe for a terminal: names from files never act as escapes or markup."""
+"""Lines of text: made safe for a terminal, in styled pieces, as bars and as aligned tables."""
 
 from __future__ import annotations
 
 import re
 import textwrap
 import unicodedata
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final, Literal
 
+from msgspec import Struct
+
 from ccltui.parsers.safe_text import safe_text
+
+_HEIGHTS = "▁▂▃▄▅▆▇█"
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+
+
+def spark(values: Sequence[float | None], width: int) -> str:
+    """Sparkline from 0 to the largest value, one cell per value; blank if absent.
+
+    A value of 0 has the lowest cell to itself. Where a value is negative the scale begins at the
+    smallest one, and a first cell ``±`` says so. If there are more values than cells, a cell shows
+    the maximum of its values.
+    """
+    known = [value for value in values if value is not None]
+    low, high = min([0, *known]), max([0, *known])
+    sign = "±" if low < 0 else ""
+    shares = _shares(values, width - len(sign))
+    return sign + "".join(_height(value, low, high) for value in shares)
+
+
+def _shares(values: Sequence[float | None], width: int) -> list[float | None]:
+    if len(values) <= width:
+        return list(values)
+    bounds = [len(values) * cell // width for cell in range(width + 1)]
+    return [
+        max((value for value in values[start:end] if value is not None), default=None)
+        for start, end in pairwise(bounds)
+    ]
+
+
+def _height(value: float | None, low: float, high: float) -> str:
+    if value is None:
+        return " "
+    if value == low:
+        return _HEIGHTS[0]
+    steps = len(_HEIGHTS) - 1
+    return _HEIGHTS[max(1, min(round((value - low) / (high - low) * steps), steps))]
+
+
+def bar(done: float, width: int) -> str:
+    """Horizontal bar, ``done`` between 0 and 1, exact to an eighth of a cell."""
+    eighths = round(min(max(done, 0.0), 1.0) * width * 8)
+    text = "█" * (eighths // 8)
+    if eighths % 8:
+        text += _EIGHTHS[eighths % 8]
+    return text.ljust(width)
+
+
+Piece = tuple[str, int]
+"""Cleaned text and its style id."""
+Line = list[Piece]
+
+GAP: Final = "   "
+
 
 Align = Literal["left", "right"]
 
@@ -91,3 +148,53 @@ def wrap(text: str, width: int, *, most: int = 3, indent: str = "") -> list[str]
     # Break between words, but split a long word: it may be the name in question.
     kept = last[:blank] if blank >= width // 2 else last
     return [*lines[: most - 1], f"{kept.rstrip()}{ELLIPSIS}"]
+
+
+COLUMN_GAP = 2
+
+
+class Column(Struct, frozen=True):
+    """A column: heading, alignment, maximum and minimum width."""
+
+    title: str
+    align: Align = "left"
+    widest: int = 40
+    least: int = 0
+
+
+def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> list[str]:
+    """Heading and rows as lines of at most ``width`` cells.
+
+    The first column is always shown; a later one that does not fit is dropped with all columns to
+    the right of it. The last shown column may be cut.
+    """
+    cells = [[clean(cell) for cell in row] for row in rows]
+    widths = _widths(columns, cells)
+    kept = _kept(widths, width)
+    heading = [column.title for column in columns]
+    return [_line(row[:kept], columns[:kept], widths[:kept], width) for row in (heading, *cells)]
+
+
+def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> list[int]:
+    widths = []
+    for index, column in enumerate(columns):
+        content = max((len(row[index]) for row in cells), default=0)
+        widths.append(min(max(content, len(column.title), column.least), column.widest))
+    return widths
+
+
+def _kept(widths: Sequence[int], width: int) -> int:
+    used = 0
+    for index, column in enumerate(widths):
+        used += column + (COLUMN_GAP if index else 0)
+        if used > width and index:
+            return index
+    return len(widths)
+
+
+def _line(row: Sequence[str], columns: Sequence[Column], widths: Sequence[int], width: int) -> str:
+    parts = [
+        fit(cell, size, align=column.align)
+        for cell, column, size in zip(row, columns, widths, strict=True)
+    ]
+    return (" " * COLUMN_GAP).join(parts)[:width].rstrip()

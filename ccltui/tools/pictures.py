@@ -29,7 +29,7 @@ from ccltui.report.output import write_file
 from ccltui.tui.app import Explorer
 from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.state.wanted_queries import is_waiting
-from ccltui.tui.terminal.screen_picture import screen_picture
+from ccltui.tui.terminal.compat import screen_picture
 
 FOLDER: Final = Path(__file__).resolve().parent.parent.parent / "docs" / "pictures"
 _LONGEST_S: Final = 120.0  # a screen takes a second; a machine that is busy a few times that

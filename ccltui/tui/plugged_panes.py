@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import ccltui.tui.panes  # noqa: F401  (the built-in ones are registered first)
 from ccltui.parsers.plug_ins import PANES, PlugIn, Skipped, installed, loaded, reason_of
+from ccltui.tui.state.notes import add_failure, failure_of, set_skipped
 from ccltui.tui.state.pane import Pane, all_panes, register
-from ccltui.tui.state.plugged_problems import add_failure, failure_of, set_skipped
 
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes

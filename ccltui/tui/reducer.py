@@ -19,16 +19,13 @@ from ccltui.tui.engine.messages import (
 )
 from ccltui.tui.moves.loss_list import at_first, first_place
 from ccltui.tui.panes.steps import STEPS
-from ccltui.tui.state.answers import Answered
+from ccltui.tui.state.answers import Answered, Findings
 from ccltui.tui.state.finding_rows import step_at
-from ccltui.tui.state.followed import Looked
-from ccltui.tui.state.job_findings import Findings
 from ccltui.tui.state.pane import all_panes
-from ccltui.tui.state.pane_names import OVERVIEW
-from ccltui.tui.state.pane_states import DEVICE, EVENTS_STATE
+from ccltui.tui.state.pane_states import DEVICE, EVENTS_STATE, OVERVIEW
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.view_state import Area, ViewState
-from ccltui.tui.state.viewport import ColumnView
+from ccltui.tui.state.session import Looked
+from ccltui.tui.state.view_state import Area, ColumnView, ViewState
 from ccltui.tui.state.wanted_queries import answered
 
 

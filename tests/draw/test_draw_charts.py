@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 from ccltui.draw import glyphs
-from ccltui.draw.bars import bar, spark
 from ccltui.draw.composition import put_bar, put_scale
 from ccltui.draw.ecdf import ecdf_lines, ecdf_svg, share_up_to
 from ccltui.draw.hours_chart import HourCells, draw_hours, pooled, span_of
 from ccltui.draw.palette import HEAT, SHADED, Ink
 from ccltui.draw.planes import Planes
-from ccltui.draw.text import ASCII
+from ccltui.draw.text import ASCII, bar, spark
 
 PARTS = {"compute": 30, "overlapped": 10, "waiting": 10, "transfer": 20, "bubble": 10, "idle": 20}
 

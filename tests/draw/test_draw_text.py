@@ -12,8 +12,7 @@ from ccltui.draw.alignment_chart import ABSENT, Columns, Heat, Rows, align, leve
 from ccltui.draw.palette import HEAT, Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.ruler import put_tick
-from ccltui.draw.table import Column, table
-from ccltui.draw.text import clean, fit, fit_middle, wrap
+from ccltui.draw.text import Column, clean, fit, fit_middle, table, wrap
 
 
 @pytest.mark.parametrize(

@@ -38,8 +38,7 @@ from ccltui.tui.panes.overview_pane import OVERVIEW
 from ccltui.tui.panes.ranks_pane import RANKS, SINGLE
 from ccltui.tui.panes.steps import STEPS
 from ccltui.tui.reducer import adopt
-from ccltui.tui.state.answers import ViewQuery
-from ccltui.tui.state.job_findings import Findings
+from ccltui.tui.state.answers import Findings, ViewQuery
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
 from ccltui.tui.state.view_state import ViewState

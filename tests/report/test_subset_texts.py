@@ -16,7 +16,7 @@ from ccltui.parsers.job import Job, LoadSettings, load_job, start_job
 from ccltui.parsers.sample_ranks import sampled_job
 from ccltui.report.json_document import TraceSummary
 from ccltui.report.page.trust_sections import trust_section
-from ccltui.tui.state.job_findings import Findings
+from ccltui.tui.state.answers import Findings
 from ccltui.tui.state.notes import trust
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session

@@ -42,13 +42,11 @@ from ccltui.tui.engine.messages import (
 )
 from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.reducer import adopt
-from ccltui.tui.state.job_findings import Findings
-from ccltui.tui.state.pane_names import ALIGNMENT
-from ccltui.tui.state.pane_states import OwnState
+from ccltui.tui.state.answers import Findings
+from ccltui.tui.state.pane_states import ALIGNMENT, OwnState
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
-from ccltui.tui.state.view_state import ViewState
-from ccltui.tui.state.viewport import ColumnView, TimeView
+from ccltui.tui.state.view_state import ColumnView, TimeView, ViewState
 
 BASE_NS = 1_700_000_000_000_000_000
 COMPUTE_NS = 700_000

@@ -22,7 +22,7 @@ from ccltui.tui.chrome.canvas import CellCanvas
 from ccltui.tui.engine.messages import Fact, JobOpened, LoadEnded
 from ccltui.tui.panes import PANES
 from ccltui.tui.state.pane import pane_named
-from ccltui.tui.state.pane_names import ALIGNMENT, TIMELINE
+from ccltui.tui.state.pane_states import ALIGNMENT, TIMELINE
 
 
 async def test_it_opens_loads_and_computes(start: Start, settle: Settle) -> None:

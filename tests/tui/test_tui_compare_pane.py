@@ -9,7 +9,7 @@ import pytest
 from explorers import Start, listed, pane, pane_text
 
 from ccltui.demo import Spec, write_job
-from ccltui.tui.actions.clipboard_actions import command_line
+from ccltui.tui.actions.export import command_line
 from ccltui.tui.engine.loader import run_load
 from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.panes.compare_pane import ComparePane, CompareQuery, compared_lines

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from ccltui.tui.state.side_tables import run_in_process
+from ccltui.tui.state.query_kinds import run_in_process
 
 
 def never() -> bool:

@@ -19,10 +19,8 @@ from ccltui.demo.inspector_logs import LogSpec, write_inspector_logs
 from ccltui.draw.planes import Planes
 from ccltui.tui.app import Explorer
 from ccltui.tui.options import ExplorerOptions
-from ccltui.tui.panes import PANES
-from ccltui.tui.panes.details import collective_drawer
-from ccltui.tui.state.pane import pane_in_view
-from ccltui.tui.state.rank_labels import gutter
+from ccltui.tui.panes import PANES, collective_drawer
+from ccltui.tui.state.pane import gutter, pane_in_view
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.wanted_queries import launch_query
 

@@ -18,11 +18,10 @@ from ccltui.demo.hung_job import write_hung
 from ccltui.report.gates import parse_gate
 from ccltui.tui.app import Explorer
 from ccltui.tui.engine.analysis import Analyst
-from ccltui.tui.engine.following import load_or_follow
-from ccltui.tui.engine.loader import run_load
+from ccltui.tui.engine.loader import load_or_follow, run_load
 from ccltui.tui.options import FollowSettings
+from ccltui.tui.state.answers import Findings
 from ccltui.tui.state.finding_rows import result_of
-from ccltui.tui.state.job_findings import Findings
 
 INTERVAL_S = 0.1
 """The shortest that the command line allows."""

@@ -15,7 +15,7 @@ from ccltui.tui.app import Explorer
 from ccltui.tui.engine.loader import run_load
 from ccltui.tui.panes.hangs import HANGS as HANGS_PANE
 from ccltui.tui.state.finding_rows import findings
-from ccltui.tui.state.pane_names import HANGS, OVERVIEW
+from ccltui.tui.state.pane_states import HANGS, OVERVIEW
 
 Open = Callable[..., Explorer]
 

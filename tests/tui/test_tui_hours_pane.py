@@ -14,7 +14,7 @@ from ccltui.tui.app import Explorer
 from ccltui.tui.engine.loader import run_load
 from ccltui.tui.panes.hours import HOURS as HOURS_PANE
 from ccltui.tui.state.finding_rows import findings
-from ccltui.tui.state.pane_names import HOURS, OVERVIEW
+from ccltui.tui.state.pane_states import HOURS, OVERVIEW
 
 SPEC = LogSpec(ranks=24, hours=0.5, late_rank=9, late_hours=(0.1, 0.3), slow_group=5)
 

@@ -8,17 +8,16 @@ from explorers import Settle, Start, appears, pane, shows, typed
 from ccltui.metrics.inspection.event_report import inspect_event
 from ccltui.metrics.view.job_view import View
 from ccltui.tui.actions.action_list import by_id
-from ccltui.tui.actions.clipboard_actions import command_line
-from ccltui.tui.actions.export import rows_of
+from ccltui.tui.actions.export import command_line, rows_of
 from ccltui.tui.app import Explorer
-from ccltui.tui.moves import drawer, inspector
-from ccltui.tui.state.pane_names import EVENTS, TIMELINE
+from ccltui.tui.moves import drawer
+from ccltui.tui.state.pane_states import EVENTS, TIMELINE
 from ccltui.tui.state.view_state import Shown
 
 
 def to_link(app: Explorer, relation: str) -> list[str]:
     """Keys that put the cursor on the first link of a relation and follow it."""
-    relations = [link.relation for link in inspector.links(app.scene)]
+    relations = [link.relation for link in drawer.event_links(app.scene)]
     return ["g", "g", *["j"] * relations.index(relation), "enter"]
 
 
@@ -32,7 +31,7 @@ async def test_every_pane_with_events_opens_the_one_under_its_cursor(
         await typed(pilot, *keys, "E")
 
         assert drawer.shows(app.scene, Shown.EVENT)
-        found, job = inspector.report(app.scene), app.scene.session.job
+        found, job = drawer.event_report(app.scene), app.scene.session.job
         assert found is not None
         assert found.is_complete
         assert job is not None
@@ -64,18 +63,18 @@ async def test_links_move_the_cursor_of_every_pane(start: Start, settle: Settle)
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
         await typed(pilot, "4", "C", "E")
-        before = inspector.report(app.scene)
+        before = drawer.event_report(app.scene)
         assert before is not None
         following = next(link for link in before.links if link.relation == "next")
         await typed(pilot, *to_link(app, "next"))
 
-        found = inspector.report(app.scene)
+        found = drawer.event_report(app.scene)
         assert found is not None
         assert (found.event, found.name) == (following.event, before.name)
         assert pane(app) == EVENTS
         assert app.scene.state.selection.time_ns == found.start_ns
         await typed(pilot, *to_link(app, "previous"))
-        back = inspector.report(app.scene)
+        back = drawer.event_report(app.scene)
         assert back is not None
         assert back.event == before.event
 
@@ -100,7 +99,7 @@ async def test_the_copied_command_prints_the_event(start: Start, settle: Settle)
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
         await typed(pilot, "4", "C", "E")
-        found = inspector.report(app.scene)
+        found = drawer.event_report(app.scene)
         assert found is not None
 
         assert command_line(app.scene, app.options) == (

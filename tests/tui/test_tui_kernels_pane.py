@@ -17,8 +17,7 @@ from ccltui.tui.app import Explorer
 from ccltui.tui.panes.kernels import KERNELS as PANE
 from ccltui.tui.panes.kernels import KINDS
 from ccltui.tui.state.pane import pane_named
-from ccltui.tui.state.pane_names import EVENTS, KERNELS, TIMELINE
-from ccltui.tui.state.pane_states import DEVICE, EVENTS_STATE
+from ccltui.tui.state.pane_states import DEVICE, EVENTS, EVENTS_STATE, KERNELS, TIMELINE
 
 
 def names(app: Explorer) -> list[str]:

@@ -12,9 +12,8 @@ from ccltui.demo import Spec, write_job
 from ccltui.tui.app import Explorer
 from ccltui.tui.engine.analysis import Analyst
 from ccltui.tui.engine.loader import run_load
-from ccltui.tui.moves import causal_zoom
-from ccltui.tui.state.pane_names import ALIGNMENT, OVERVIEW, TIMELINE
-from ccltui.tui.state.pane_states import TIMELINE_STATE
+from ccltui.tui.moves import drawer
+from ccltui.tui.state.pane_states import ALIGNMENT, OVERVIEW, TIMELINE, TIMELINE_STATE
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +95,7 @@ async def test_one_key_leads_from_a_late_collective_to_the_host_of_another_rank(
         assert "12.4 ms of the idle time" in text
 
         await typed(pilot, "G")
-        last = len(causal_zoom.events(app.scene)) - 1
+        last = len(drawer.chain_events(app.scene)) - 1
         assert app.scene.state.drawer is not None
         assert app.scene.state.drawer.row == last
         await typed(pilot, "k", "k", "enter")

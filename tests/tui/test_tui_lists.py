@@ -23,10 +23,10 @@ from ccltui.tui.panes.list_pane import Column, ListPane, name_column
 from ccltui.tui.panes.runs import RUNS
 from ccltui.tui.panes.steps import STEPS
 from ccltui.tui.panes.text_page import TextPage, tables_of, value_of
-from ccltui.tui.state import pane_names
+from ccltui.tui.state import pane_states
 from ccltui.tui.state.pane import Pane
+from ccltui.tui.state.pane_states import Sorting, Value
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.sorting import Sorting, Value
 
 
 @pytest.mark.parametrize("pane", [one for one in panes.PANES if not one.is_chart])
@@ -185,7 +185,7 @@ def test_lines_of_a_page_are_found_below_their_headings_and_titles() -> None:
 
 
 def test_a_filter_is_kept_in_the_state_of_its_pane() -> None:
-    found = scene(pane=pane_names.STEPS)
+    found = scene(pane=pane_states.STEPS)
     state = ROWS.answer("13", found)
 
     assert STEPS.row_pattern(found.with_state(state)) == "13"  # type: ignore[arg-type]

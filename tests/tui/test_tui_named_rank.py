@@ -7,7 +7,7 @@ from explorers import Settle, Start, appears, pane_text, screen, shows, typed
 from ccltui.metrics.confidence import sure_text
 from ccltui.tui.panes.ranks_pane import RANKS as PANE
 from ccltui.tui.state.finding_rows import findings, naming
-from ccltui.tui.state.pane_names import ALIGNMENT
+from ccltui.tui.state.pane_states import ALIGNMENT
 
 
 async def test_ranks_quote_the_finding_before_who_comes_last(start: Start, settle: Settle) -> None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.window import Window
 from ccltui.tui.reducer import adopt
-from ccltui.tui.state.pane_names import TIMELINE
+from ccltui.tui.state.pane_states import TIMELINE
 
 
 @pytest.mark.parametrize("late", [True, False])

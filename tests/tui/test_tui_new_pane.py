@@ -12,15 +12,14 @@ from msgspec.structs import replace
 
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
+from ccltui.draw.text import Line
 from ccltui.metrics.view.job_view import View
 from ccltui.tui.chrome.help_page import help_lines
-from ccltui.tui.state.answers import Query, ViewQuery
-from ccltui.tui.state.job_findings import Findings
+from ccltui.tui.state.answers import Findings, Query, ViewQuery
 from ccltui.tui.state.pane import Pane, Record, pane_named, register, unregister
 from ccltui.tui.state.pane_states import ListState, OwnState
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import ViewState
-from ccltui.tui.styled_text import Line
 
 
 class LabelsQuery(ViewQuery[tuple[str, ...]], frozen=True):

@@ -9,13 +9,23 @@ from explorers import Settle, Start
 from textual.pilot import Pilot
 
 from ccltui.tui.app import Explorer
-from ccltui.tui.moves import compare_ranks
+from ccltui.tui.moves import drawer
 from ccltui.tui.moves.drawer import described
 from ccltui.tui.panes.metrics import METRICS as METRICS_PANE
 from ccltui.tui.panes.metrics import UNAVAILABLE
 from ccltui.tui.panes.steps import STEPS as STEPS_PANE
-from ccltui.tui.state.pane_names import ALIGNMENT, METRIC, METRICS, OVERVIEW, STEPS, TIMELINE
-from ccltui.tui.state.pane_states import ALIGNMENT_STATE, OVERVIEW_STATE, TIMELINE_STATE, Section
+from ccltui.tui.state.pane_states import (
+    ALIGNMENT,
+    ALIGNMENT_STATE,
+    METRIC,
+    METRICS,
+    OVERVIEW,
+    OVERVIEW_STATE,
+    STEPS,
+    TIMELINE,
+    TIMELINE_STATE,
+    Section,
+)
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Layout, Order, Shown
 from ccltui.tui.state.wanted_queries import is_waiting, parts_of_steps, stream_query
@@ -67,8 +77,8 @@ KEYS: dict[str, tuple[tuple[str, ...], Check]] = {
     "rows.sort": (("6", "o"), lambda s: STEPS_PANE.sorting(s).column == "step"),
     "rows.sort_back": (("6", "h"), lambda s: STEPS_PANE.sorting(s).column == "idle"),
     "rows.reverse": (("6", "O"), lambda s: STEPS_PANE.sorting(s).reverse),
-    "compare.block": (("2", "]", "3", "R"), lambda s: compare_ranks.block(s) is not None),
-    "compare.versus": (("3", "V", *"r4", "enter"), lambda s: compare_ranks.versus(s) is not None),
+    "compare.block": (("2", "]", "3", "R"), lambda s: drawer.repeated_block(s) is not None),
+    "compare.versus": (("3", "V", *"r4", "enter"), lambda s: drawer.versus(s) is not None),
     "compare.sort": (("3", "V", "enter", "O"), lambda s: s.state.drawer and s.state.drawer.by_size),
     "versus, then enter": (
         ("6", "V", "enter", "enter"),

@@ -16,7 +16,7 @@ from ccltui.tui.app import Explorer
 from ccltui.tui.panes.parallelism_pane import FIGURES
 from ccltui.tui.panes.parallelism_pane import PARALLELISM as PANE
 from ccltui.tui.state.pane import pane_named
-from ccltui.tui.state.pane_names import ALIGNMENT, PARALLELISM
+from ccltui.tui.state.pane_states import ALIGNMENT, PARALLELISM
 
 
 def listed(app: Explorer) -> list[Mapping[str, Any]]:

@@ -10,8 +10,8 @@ from explorers import Settle, Start, appears, pane, pane_text, press
 from plugged import EXAMPLE, distribution
 
 from ccltui.tui.plugged_panes import register_plugged_panes
+from ccltui.tui.state.notes import plugged_problems
 from ccltui.tui.state.pane import all_panes, unregister
-from ccltui.tui.state.plugged_problems import plugged_problems
 
 Install = Callable[..., None]
 

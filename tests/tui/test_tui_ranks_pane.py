@@ -6,7 +6,7 @@ from explorers import Settle, Start, pane, pane_text, typed
 from fakes import FakeLoad, Plan
 
 from ccltui.tui.panes.ranks_pane import RANKS as PANE
-from ccltui.tui.state.pane_names import RANKS, TIMELINE
+from ccltui.tui.state.pane_states import RANKS, TIMELINE
 
 
 async def test_rows_fold_unfold_and_lead_to_the_rank(start: Start, settle: Settle) -> None:

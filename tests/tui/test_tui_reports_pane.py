@@ -10,12 +10,12 @@ from explorers import Start, appears, listed, pane, pane_text
 from nsys_exports import Export
 from textual.pilot import Pilot
 
-from ccltui.tui.actions.clipboard_actions import command_line
+from ccltui.tui.actions.export import command_line
 from ccltui.tui.app import Explorer
 from ccltui.tui.engine.loader import run_load
 from ccltui.tui.panes import reports
 from ccltui.tui.state.pane import panes_with_tabs
-from ccltui.tui.state.pane_names import OVERVIEW, REPORTS
+from ccltui.tui.state.pane_states import OVERVIEW, REPORTS
 
 SIZES = [(80, 24), (120, 40), (200, 50)]
 KERNEL = "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm *, unsigned long, ncclWork *)"

@@ -18,7 +18,7 @@ from ccltui.tui.engine.analysis import Analyst
 from ccltui.tui.engine.loader import run_load
 from ccltui.tui.panes.kernels import KERNELS
 from ccltui.tui.state.compared import Compared, parsed
-from ccltui.tui.state.second_path import compared
+from ccltui.tui.state.pane import compared
 
 SHAPE: dict[str, Any] = {"tp": 2, "pp": 1, "gpus_per_node": 2, "steps": 6, "layers": 2}
 

@@ -13,13 +13,12 @@ from runs_by_hand import BUCKET200 as EPOCH
 from runs_by_hand import CAPTURE_B, document, pair, put_run, with_capture
 from textual.pilot import Pilot
 
-from ccltui.tui.actions.clipboard_actions import command_line
-from ccltui.tui.actions.export import rows_of
+from ccltui.tui.actions.export import command_line, rows_of
 from ccltui.tui.app import Explorer
 from ccltui.tui.engine.loader import run_load
 from ccltui.tui.panes import machines
 from ccltui.tui.panes.runs import RUNS as RUNS_PANE
-from ccltui.tui.state.pane_names import CLUSTER, OVERVIEW, RANKS, RUNS
+from ccltui.tui.state.pane_states import CLUSTER, OVERVIEW, RANKS, RUNS
 
 SIZES = [(80, 24), (120, 40), (200, 50)]
 Compare = Callable[..., bool]

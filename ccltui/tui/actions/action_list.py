@@ -11,45 +11,34 @@ from typing import Final
 
 from ccltui.tui.actions import unavailable_reasons as reasons
 from ccltui.tui.actions.action import GENERAL, Action, Effect, Where, only
-from ccltui.tui.moves import (
-    causal_zoom,
-    chart_moves,
-    compare_ranks,
-    drawer,
-    inspector,
-    loss_list,
-    row_moves,
-    search_steps,
-    time_moves,
-    view_moves,
-)
+from ccltui.tui.moves import chart_moves, drawer, loss_list, time_moves, view_moves
 from ccltui.tui.moves.cursor import no_time
 from ccltui.tui.panes import files, hours, kernels, metrics, parallelism_pane, ranks_pane, runs
-from ccltui.tui.state import pane_names
+from ccltui.tui.state import pane_states
 from ccltui.tui.state.pane import Pane, all_panes, pane_named
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import ViewState
 
-ALIGNMENT: Final = only(pane_names.ALIGNMENT)
-TIMELINE: Final = only(pane_names.TIMELINE)
-OVERVIEW: Final = only(pane_names.OVERVIEW)
-METRICS: Final = only(pane_names.METRICS)
-WITH_METRICS: Final = only(pane_names.OVERVIEW, pane_names.METRICS)
-EVENTS: Final = only(pane_names.EVENTS)
-FILES: Final = only(pane_names.FILES)
-STEPS: Final = only(pane_names.STEPS)
-RUNS: Final = only(pane_names.RUNS)
-KERNELS: Final = only(pane_names.TIMELINE, pane_names.EVENTS)
-WORK: Final = only(pane_names.KERNELS)
-DIMENSIONS: Final = only(pane_names.PARALLELISM)
-RANKS: Final = only(pane_names.RANKS)
-HOURS: Final = only(pane_names.HOURS)
+ALIGNMENT: Final = only(pane_states.ALIGNMENT)
+TIMELINE: Final = only(pane_states.TIMELINE)
+OVERVIEW: Final = only(pane_states.OVERVIEW)
+METRICS: Final = only(pane_states.METRICS)
+WITH_METRICS: Final = only(pane_states.OVERVIEW, pane_states.METRICS)
+EVENTS: Final = only(pane_states.EVENTS)
+FILES: Final = only(pane_states.FILES)
+STEPS: Final = only(pane_states.STEPS)
+RUNS: Final = only(pane_states.RUNS)
+KERNELS: Final = only(pane_states.TIMELINE, pane_states.EVENTS)
+WORK: Final = only(pane_states.KERNELS)
+DIMENSIONS: Final = only(pane_states.PARALLELISM)
+RANKS: Final = only(pane_states.RANKS)
+HOURS: Final = only(pane_states.HOURS)
 INSPECTED: Final = only(
-    pane_names.ALIGNMENT, pane_names.TIMELINE, pane_names.EVENTS, pane_names.KERNELS
+    pane_states.ALIGNMENT, pane_states.TIMELINE, pane_states.EVENTS, pane_states.KERNELS
 )
-COMPARED: Final = only(pane_names.TIMELINE, pane_names.STEPS)
+COMPARED: Final = only(pane_states.TIMELINE, pane_states.STEPS)
 LATE: Final = only(
-    pane_names.OVERVIEW, pane_names.ALIGNMENT, pane_names.TIMELINE, pane_names.EVENTS
+    pane_states.OVERVIEW, pane_states.ALIGNMENT, pane_states.TIMELINE, pane_states.EVENTS
 )
 FILTERED: Final[Where] = attrgetter("is_filtered")
 CHARTS: Final[Where] = attrgetter("is_chart")
@@ -62,9 +51,9 @@ GROUPS: Final = ("panes", "stragglers", "move", "view", "find", "filter", "out",
 
 
 def _measure(scene: Scene) -> ViewState:
-    from ccltui.tui.moves import measured_area  # noqa: PLC0415  (numpy: after the first paint)
+    from ccltui.tui.moves import time_moves  # noqa: PLC0415  (numpy: after the first paint)
 
-    return measured_area.measure(scene)
+    return time_moves.measure(scene)
 
 
 _OTHERS: Final[tuple[Action, ...]] = (
@@ -72,17 +61,17 @@ _OTHERS: Final[tuple[Action, ...]] = (
            pair="pane.previous", pair_help="next; drawer; previous"),
     Action("pane.previous", ("shift+tab",), "previous pane", "panes", view_moves.next_pane(-1)),
     Action("open.ranks", ("enter",), "proof; rank; capture", "panes",
-           Effect.OPEN_ROW, OVERVIEW, row_moves.why_none, hint="open"),
+           Effect.OPEN_ROW, OVERVIEW, view_moves.why_none, hint="open"),
     Action("open.metric", ("enter",), "tables; fold; advice", "panes", metrics.enter, METRICS,
-           row_moves.why_none, hint="open"),
-    Action("view.fold", ("space",), "fold, unfold a group", "view", row_moves.fold, METRICS,
+           view_moves.why_none, hint="open"),
+    Action("view.fold", ("space",), "fold, unfold a group", "view", view_moves.fold, METRICS,
            metrics.why_not_fold),
     Action("metrics.hide", ("H",), "hide this metric; show all", "view", metrics.hide, METRICS,
            metrics.why_not_hide),
     Action("view.unavailable", ("u",), "list what is unavailable", "view",
            metrics.with_unavailable, WITH_METRICS, metrics.why_none_unavailable),
     Action("open.step", ("enter",), "all panes: this step alone", "panes", Effect.STEP_HERE,
-           STEPS, row_moves.why_none, hint="this step alone"),
+           STEPS, view_moves.why_none, hint="this step alone"),
     Action("open.detail", ("enter",), "why late; inspect other work", "panes", drawer.enter,
            SEARCHED, drawer.why_not_enter, hint="why"),
     Action("open.capture", ("enter",), "open this capture", "panes", Effect.OPEN_CAPTURE,
@@ -93,12 +82,12 @@ _OTHERS: Final[tuple[Action, ...]] = (
            WORK, kernels.why_no_longest, hint="longest"),
     Action("open.dimension", ("enter",), "its worst collective", "panes",
            parallelism_pane.to_worst, DIMENSIONS, parallelism_pane.why_not_open, hint="its worst"),
-    Action("view.groups", ("space",), "fold, unfold its groups", "view", row_moves.fold,
-           DIMENSIONS, row_moves.why_none, hint="groups"),
+    Action("view.groups", ("space",), "fold, unfold its groups", "view", view_moves.fold,
+           DIMENSIONS, view_moves.why_none, hint="groups"),
     Action("open.rank_row", ("enter",), "its ranks; a rank's timeline", "panes",
-           ranks_pane.enter, RANKS, row_moves.why_none, hint="open"),
-    Action("ranks.by", ("C",), "by node, group, share, rank", "view", row_moves.next_kind,
-           RANKS, row_moves.why_none, hint="by"),
+           ranks_pane.enter, RANKS, view_moves.why_none, hint="open"),
+    Action("ranks.by", ("C",), "by node, group, share, rank", "view", view_moves.next_kind,
+           RANKS, view_moves.why_none, hint="by"),
     Action("app.back", ("escape",), "close; back; stop loading", "panes", Effect.BACK,
            why_not=reasons.nothing_to_go_back),
     Action("stragglers.next", ("]",), "next worst", "stragglers", view_moves.worst(1),
@@ -121,23 +110,23 @@ _OTHERS: Final[tuple[Action, ...]] = (
            CHARTS, reasons.chart_is_empty, pair="move.right", pair_help="cell or collective"),
     Action("move.right", ("l", "right"), "one cell or collective right", "move",
            view_moves.across(1), CHARTS, reasons.chart_is_empty),
-    Action("move.down", ("j", "down"), "one row down", "move", row_moves.down(1),
-           why_not=row_moves.why_none, pair="move.up", pair_help="row"),
-    Action("move.up", ("k", "up"), "one row up", "move", row_moves.down(-1),
-           why_not=row_moves.why_none),
+    Action("move.down", ("j", "down"), "one row down", "move", view_moves.down(1),
+           why_not=view_moves.why_none, pair="move.up", pair_help="row"),
+    Action("move.up", ("k", "up"), "one row up", "move", view_moves.down(-1),
+           why_not=view_moves.why_none),
     Action("move.page_left", ("H", "shift+left"), "a page left", "move", view_moves.page_across(-1),
            CHARTS, reasons.chart_is_empty, pair="move.page_right", pair_help="page across"),
     Action("move.page_right", ("L", "shift+right"), "a page right", "move",
            view_moves.page_across(1), CHARTS, reasons.chart_is_empty),
     Action("move.page_down", ("J", "pagedown", "shift+down"), "a page of rows down", "move",
-           row_moves.page_down(1), why_not=row_moves.why_none, pair="move.page_up",
+           view_moves.page_down(1), why_not=view_moves.why_none, pair="move.page_up",
            pair_help="page of rows"),
     Action("move.page_up", ("K", "pageup", "shift+up"), "a page of rows up", "move",
-           row_moves.page_down(-1), why_not=row_moves.why_none),
-    Action("move.first_row", ("g g", "home"), "first row", "move", row_moves.first_row,
-           why_not=row_moves.why_none, pair="move.last_row", pair_help="first, last row"),
-    Action("move.last_row", ("G", "end"), "last row", "move", row_moves.last_row,
-           why_not=row_moves.why_none),
+           view_moves.page_down(-1), why_not=view_moves.why_none),
+    Action("move.first_row", ("g g", "home"), "first row", "move", view_moves.first_row,
+           why_not=view_moves.why_none, pair="move.last_row", pair_help="first, last row"),
+    Action("move.last_row", ("G", "end"), "last row", "move", view_moves.last_row,
+           why_not=view_moves.why_none),
     Action("move.pan_left", ("a",), "pan 10 % left", "move", view_moves.pan(-1), CHARTS,
            reasons.chart_is_empty, hint="pan", pair="move.pan_right", pair_help="pan 10 %"),
     Action("move.pan_right", ("d",), "pan 10 % right", "move", view_moves.pan(1), CHARTS,
@@ -183,29 +172,29 @@ _OTHERS: Final[tuple[Action, ...]] = (
     Action("view.maximise", ("x",), "this one alone, full size", "view", chart_moves.maximise,
            WITH_DRAWER),
     Action("rows.sort", ("o", "l", "right"), "sort by the next column", "view",
-           row_moves.sort(1), SORTED, row_moves.why_none, hint="sort", pair="rows.sort_back",
+           view_moves.sort(1), SORTED, view_moves.why_none, hint="sort", pair="rows.sort_back",
            pair_help="sort: next, previous column"),
     Action("rows.sort_back", ("h", "left"), "sort by the previous column", "view",
-           row_moves.sort(-1), SORTED, row_moves.why_none),
-    Action("rows.reverse", ("O",), "most first, or least first", "view", row_moves.reverse,
-           SORTED, row_moves.why_none),
+           view_moves.sort(-1), SORTED, view_moves.why_none),
+    Action("rows.reverse", ("O",), "most first, or least first", "view", view_moves.reverse,
+           SORTED, view_moves.why_none),
     Action("rows.columns", ("|",), "columns: hide, list again", "view", Effect.PROMPT_COLUMNS,
-           WITH_COLUMNS, row_moves.why_none),
-    Action("events.sort", ("o",), "sort by the next column", "view", row_moves.sort(1), EVENTS,
+           WITH_COLUMNS, view_moves.why_none),
+    Action("events.sort", ("o",), "sort by the next column", "view", view_moves.sort(1), EVENTS,
            no_time, hint="sort"),
-    Action("events.reverse", ("O",), "reverse the order", "view", row_moves.reverse,
+    Action("events.reverse", ("O",), "reverse the order", "view", view_moves.reverse,
            EVENTS, no_time),
     Action("events.switch", ("C",), "collectives; or device work", "view",
-           row_moves.next_kind, EVENTS, no_time, hint="what"),
+           view_moves.next_kind, EVENTS, no_time, hint="what"),
     Action("events.next_rank", ("l", "right"), "next rank", "move", view_moves.other_rank(1),
            EVENTS,
            no_time, hint="rank", pair="events.previous_rank", pair_help="next, previous rank"),
     Action("events.previous_rank", ("h", "left"), "previous rank", "move",
            view_moves.other_rank(-1), EVENTS, no_time),
-    Action("kernels.by", ("C",), "by name, operator, ...", "view", row_moves.next_kind,
+    Action("kernels.by", ("C",), "by name, operator, ...", "view", view_moves.next_kind,
            WORK, no_time, hint="by"),
-    Action("hours.kind", ("C",), "kind of collective", "view", row_moves.next_kind, HOURS,
-           row_moves.why_none, hint="kind"),
+    Action("hours.kind", ("C",), "kind of collective", "view", view_moves.next_kind, HOURS,
+           view_moves.why_none, hint="kind"),
     Action("hours.zoom_in", ("w", "+", "="), "zoom into the hours", "view", hours.zoom(1), HOURS,
            hours.why_not, hint="zoom", pair="hours.zoom_out",
            pair_help="zoom into, out of the hours"),
@@ -235,12 +224,12 @@ _OTHERS: Final[tuple[Action, ...]] = (
            why_not=no_time),
     Action("find.search", ("/",), "search names", "find", Effect.PROMPT_SEARCH, SEARCHED,
            no_time, hint="find"),
-    Action("find.next", ("n",), "next hit", "find", search_steps.next_hit(1), SEARCHED,
-           search_steps.why_not_next, pair="find.previous", pair_help="next, previous hit"),
-    Action("find.previous", ("N",), "previous hit", "find", search_steps.next_hit(-1), SEARCHED,
-           search_steps.why_not_next),
-    Action("find.like_this", ("#",), "find names like this one", "find", search_steps.like_this,
-           SEARCHED, search_steps.why_not_like_this),
+    Action("find.next", ("n",), "next hit", "find", time_moves.next_hit(1), SEARCHED,
+           time_moves.why_not_next, pair="find.previous", pair_help="next, previous hit"),
+    Action("find.previous", ("N",), "previous hit", "find", time_moves.next_hit(-1), SEARCHED,
+           time_moves.why_not_next),
+    Action("find.like_this", ("#",), "find names like this one", "find", time_moves.like_this,
+           SEARCHED, time_moves.why_not_like_this),
     Action("find.goto", ("g",), "go to k 4705, r16, it 42, 2s", "find", Effect.PROMPT_GOTO,
            SEARCHED, no_time, hint="goto"),
     Action("find.mark", ("m",), "set a bookmark: ma", "find", Effect.PROMPT_MARK,
@@ -257,18 +246,18 @@ _OTHERS: Final[tuple[Action, ...]] = (
            chart_moves.no_streams, hint="streams"),
     Action("view.unfold_host", ("U",), "host: ranges, ops, calls", "view",
            chart_moves.unfold_host, TIMELINE, chart_moves.no_host, hint="host"),
-    Action("compare.block", ("R",), "repeating block of a kernel", "view", compare_ranks.show_block,
-           KERNELS, compare_ranks.why_no_block, hint="block"),
+    Action("compare.block", ("R",), "repeating block of a kernel", "view", drawer.show_block,
+           KERNELS, drawer.why_no_block, hint="block"),
     Action("compare.versus", ("V",), "against another rank or step", "view",
-           Effect.PROMPT_VERSUS, COMPARED, compare_ranks.why_no_versus, hint="versus"),
-    Action("compare.sort", ("O",), "largest changes, or in order", "view", compare_ranks.sort_rows,
-           TIMELINE, compare_ranks.why_not_sort),
-    Action("open.chain", ("Z",), "chain of events to the cause", "stragglers", causal_zoom.show,
-           LATE, causal_zoom.why_not, hint="chain"),
+           Effect.PROMPT_VERSUS, COMPARED, drawer.why_no_versus, hint="versus"),
+    Action("compare.sort", ("O",), "largest changes, or in order", "view", drawer.sort_rows,
+           TIMELINE, drawer.why_not_sort),
+    Action("open.chain", ("Z",), "chain of events to the cause", "stragglers", drawer.show_chain,
+           LATE, drawer.why_no_chain, hint="chain"),
     Action("open.loss", ("!",), "evidence of the next finding", "stragglers", loss_list.show_next,
            why_not=loss_list.why_no_evidence, hint="next finding"),
-    Action("open.event", ("E",), "inspect this event", "panes", inspector.show, INSPECTED,
-           inspector.why_not_open, hint="inspect"),
+    Action("open.event", ("E",), "inspect this event", "panes", drawer.inspect, INSPECTED,
+           drawer.why_not_inspect, hint="inspect"),
     Action("out.export", ("e",), "write csv or json", "out", Effect.PROMPT_EXPORT,
            why_not=reasons.nothing_to_write, hint="export"),
     Action("out.copy", ("y",), "copy as a command line", "out", Effect.COPY, hint="copy"),

@@ -1,25 +1,147 @@
-"""Export rows in view as csv or json."""
+"""Export and copy: rows in view as csv or json, the screen, and the command that prints them.
+
+Each performs its effect and returns a scene with a message.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from ccltui.parsers import numbers
 from ccltui.parsers.errors import GrammarError
+from ccltui.parsers.safe_text import safe_text
+from ccltui.parsers.window import Window, format_ranks, format_steps, format_window
 from ccltui.report.csv_text import csv_text
 from ccltui.report.output import require_target, write_new_file
-from ccltui.tui.moves import causal_zoom, compare_ranks, inspector
+from ccltui.tui.moves import drawer
+from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.state.pane import Record, drawer_shows, pane_in_view
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Shown
 
 if TYPE_CHECKING:
+    from textual.app import App
+
     from ccltui.metrics.device.repetition import Block
+
+
+def command_line(scene: Scene, options: ExplorerOptions) -> str:
+    """Return the shell command that prints the numbers of the view."""
+    pane = pane_in_view(scene)
+    inspected = drawer.event_report(scene) if drawer_shows(scene, Shown.EVENT) else None
+    if inspected is not None:
+        event = inspected.event
+        words = ["ccltui", "inspect", scene.session.path, "--rank", event.rank]
+        words += ["--kind", event.group, "--row", str(event.row)]
+        # The command computes no metric: it takes no files of metrics.
+        return _joined([*words, *_opened(scene, replace(options, functions=None))])
+    whole = pane.command(scene)
+    if whole is not None:
+        return _joined(whole)
+    words = ["ccltui", scene.session.path, "--metric", pane.metric(scene)]
+    chosen, window = scene.session.filter, _window(scene)
+    if window is not None:
+        words.append(f"--window={format_window(window)}")
+    step = pane.chosen_step(scene)
+    if step is not None:
+        words += ["--steps", format_steps((step, step))]
+    elif chosen.steps is not None:
+        words += ["--steps", format_steps(chosen.steps)]
+    if chosen.ranks is not None:
+        words += ["--ranks", format_ranks(chosen.ranks)]
+    communicator = scene.communicator
+    if pane.names_communicator and communicator is not None and communicator.group >= 0:
+        words += ["--group", communicator.name]
+    return _joined([*words, *_opened(scene, options)])
+
+
+def _joined(words: Sequence[str]) -> str:
+    """Join words into a command line that can be pasted into a shell."""
+    return " ".join(map(_quoted, words))
+
+
+def _quoted(word: str) -> str:
+    """Quote ``word``; with octal escapes where a line editor would act on its characters.
+
+    Quotes alone do not help there: ctrl+c in a pasted name ends the line before a shell reads it.
+    """
+    if safe_text(word) == word:
+        return shlex.quote(word)
+    plain = word.replace("\\", "\\\\").replace("'", "\\'")
+    return f"$'{safe_text(plain, _octal)}'"
+
+
+def _octal(character: str) -> str:
+    return "".join(f"\\{byte:03o}" for byte in os.fsencode(character))
+
+
+def _window(scene: Scene) -> Window | None:
+    """Return the measured area, else the window that is set."""
+    measured = pane_in_view(scene).measured(scene)
+    if measured is not None:
+        return Window(measured.start_ns, measured.end_ns)
+    return scene.session.filter.window
+
+
+def _opened(scene: Scene, options: ExplorerOptions) -> list[str]:
+    """Return the arguments the explorer was started with, as far as numbers depend on them."""
+    words = []
+    if options.rank_map:
+        pairs = ",".join(f"{rank}={path}" for path, rank in options.rank_map.items())
+        words += ["--rank-map", pairs]
+    job = scene.session.job
+    if job is not None and len(job.discovery.captures) > 1:
+        words += ["--capture", job.capture.name]
+    if options.sample_ranks is not None:
+        words += ["--sample-ranks", str(options.sample_ranks)]
+    if options.view.profile_mode != "auto":
+        words += ["--profile-mode", options.view.profile_mode]
+    if options.view.span != "steps":
+        words += ["--span", options.view.span]
+    for name, value in options.view.overrides.items():
+        words += ["--set", f"{name}={value}"]
+    if options.functions is not None:
+        for source in options.functions.sources:
+            words += ["--metric-file", source.shown]
+    return [*words, "--raw-clocks"] if options.view.raw_clocks else words
+
+
+def copy(put: Callable[[str], None], scene: Scene, options: ExplorerOptions) -> Scene:
+    """Copy the command line of the view to the clipboard of the user's terminal."""
+    text = command_line(scene, options)
+    put(text)
+    return replace(scene, said=f"copied: {text}")
+
+
+def copy_rows(put: Callable[[str], None], scene: Scene) -> Scene:
+    """Copy the rows in view to the clipboard with tabs between cells, as spreadsheets expect."""
+    text, count = tabular(scene)
+    if not count:
+        return replace(scene, notice="there is nothing in view to copy")
+    put(text)
+    return replace(scene, said=f"copied: {numbers.counted(count, 'row')}")
+
+
+def take_picture(app: App[Any], scene: Scene) -> Scene:
+    """Write a screenshot into the current directory."""
+    from ccltui.report.output import write_new_file  # noqa: PLC0415
+    from ccltui.tui.terminal.compat import screen_picture  # noqa: PLC0415
+
+    path = free_name(f"ccltui-{scene.state.pane}", ".svg")
+    try:
+        write_new_file(screen_picture(app).encode(), Path(path))
+    except OSError as error:
+        return replace(scene, notice=f"{path}: {error.strerror}")
+    return replace(scene, said=f"picture in {path}")
+
 
 ENDINGS = (".csv", ".json")
 
@@ -74,7 +196,7 @@ def rows_of(scene: Scene) -> Iterator[Record]:
     if is_of_beginnings(scene):
         return
     if drawer_shows(scene, Shown.BLOCK):
-        yield from _block(compare_ranks.block(scene))
+        yield from _block(drawer.repeated_block(scene))
     elif drawer_shows(scene, Shown.VERSUS):
         yield from _versus(scene)
     elif drawer_shows(scene, Shown.EVENT):
@@ -105,11 +227,11 @@ def _block(found: Block | None) -> Iterator[Record]:
 
 def _versus(scene: Scene) -> Iterator[Record]:
     """Yield the kernels of both sides in the order of the drawer."""
-    found = compare_ranks.versus(scene)
+    found = drawer.versus(scene)
     if found is None:
         return
     ops = {0: "matched", 1: "added", -1: "missing"}
-    for row in compare_ranks.rows(scene):
+    for row in drawer.comparison_rows(scene):
         starts, durs = found.start_ns[:, row].tolist(), found.dur_ns[:, row].tolist()
         yield {
             "op": ops[int(found.op[row])],
@@ -125,7 +247,7 @@ def _versus(scene: Scene) -> Iterator[Record]:
 
 def _event(scene: Scene) -> Iterator[Record]:
     """Yield the facts of the event in the inspector, then the events that it leads to."""
-    found = inspector.report(scene)
+    found = drawer.event_report(scene)
     if found is None:
         return
     yield {"fact": "name", "value": found.name, "unit": None, "reason": None}
@@ -144,7 +266,7 @@ def _event(scene: Scene) -> Iterator[Record]:
 
 def _chain(scene: Scene) -> Iterator[Record]:
     """Yield the events of the chain in the order of the drawer."""
-    for label, event in causal_zoom.events(scene):
+    for label, event in drawer.chain_events(scene):
         yield {
             "rank": label,
             "role": event.role,

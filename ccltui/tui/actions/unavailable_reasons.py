@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ccltui.tui.moves import row_moves, time_moves, view_moves
+from ccltui.tui.moves import time_moves, view_moves
 from ccltui.tui.moves.cursor import no_collectives, no_time
 from ccltui.tui.state.pane import Axis, pane_in_view
 from ccltui.tui.state.scene import Scene
@@ -25,7 +25,7 @@ def chart_is_empty(scene: Scene) -> str | None:
 def no_rows_to_filter(scene: Scene) -> str | None:
     """Return the reason when there is no row that a filter could keep."""
     pane = pane_in_view(scene)
-    return None if pane.row_pattern(scene) else row_moves.why_none(scene)
+    return None if pane.row_pattern(scene) else view_moves.why_none(scene)
 
 
 def no_worst(scene: Scene) -> str | None:
@@ -102,9 +102,9 @@ def no_view_after(scene: Scene) -> str | None:
 
 def no_window_here(scene: Scene) -> str | None:
     """Return the reason when the area in view makes no window."""
-    from ccltui.tui.moves import measured_area  # noqa: PLC0415
+    from ccltui.tui.moves import time_moves  # noqa: PLC0415
 
-    return measured_area.why_no_window(scene)
+    return time_moves.why_no_window(scene)
 
 
 def nothing_to_go_back(scene: Scene) -> str | None:

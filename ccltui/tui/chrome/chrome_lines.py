@@ -9,17 +9,16 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from ccltui.draw.palette import Ink
-from ccltui.draw.text import ELLIPSIS, clean, fit, fit_middle, wrap
+from ccltui.draw.text import ELLIPSIS, GAP, Line, Piece, clean, fit, fit_middle, wrap
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers import numbers
 from ccltui.parsers.missing_ranks import MissingRanks, ranges_text
 from ccltui.parsers.units import format_duration
 from ccltui.tui.actions.action import GENERAL, Action, first_key
 from ccltui.tui.state.pane import Pane, pane_in_view, pane_named, panes_with_tabs
-from ccltui.tui.state.pane_names import OVERVIEW
+from ccltui.tui.state.pane_states import OVERVIEW
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
-from ccltui.tui.styled_text import GAP, Line, Piece
 
 if TYPE_CHECKING:
     from ccltui.parsers.job import Job
@@ -37,7 +36,7 @@ def status(scene: Scene, width: int) -> list[Line]:
     """
     # numpy comes with these, and the first frame has no such lines.
     from ccltui.tui.moves.loss_list import place_text  # noqa: PLC0415
-    from ccltui.tui.moves.search_steps import count_text  # noqa: PLC0415
+    from ccltui.tui.moves.time_moves import count_text  # noqa: PLC0415
 
     above, below = _status(scene, width)
     message = message_line(scene)

@@ -3,6 +3,10 @@
 Lanes, steps and communicators come first, then one metric after another. All numbers come from the
 metrics' view of the job; here they only change their shape. Runs in a thread or in the server
 process.
+
+Columns are mapped from the store, and arrays of the server process from its file: their pages
+come back from the page cache at the next access, so none needs to stay. Freed arrays below the C
+library's threshold stay in its heap until ``malloc_trim`` is called.
 """
 
 from __future__ import annotations
@@ -35,9 +39,9 @@ from ccltui.metrics.view.job_view import View
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers import numbers
 from ccltui.parsers.array_types import I64, Bool
-from ccltui.tui.engine import memory
+from ccltui.tui.engine.idle_work import release_memory
 from ccltui.tui.engine.messages import Fact, FindingsReady
-from ccltui.tui.state.answers import Answered, ViewQuery
+from ccltui.tui.state.answers import Answered, Findings, Span, Step, ViewQuery
 from ccltui.tui.state.communicator import (
     Communicator,
     calls_by_rank,
@@ -45,15 +49,12 @@ from ccltui.tui.state.communicator import (
     harm_by_rank,
     worst_first,
 )
-from ccltui.tui.state.job_findings import Findings, Span, Step
+from ccltui.tui.state.query_kinds import of_traces
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
-from ccltui.tui.state.side_tables import of_traces
 
 if TYPE_CHECKING:
-    from ccltui.metrics.view.job_view import View
     from ccltui.parsers.found_files import Capture
-    from ccltui.tui.state.scene import Scene
 
 
 def nodes_of(view: View) -> dict[str, int]:
@@ -284,7 +285,7 @@ class Analyst:
             for found in stages(self._view, session.filter, findings, ()):
                 self._findings = found
             self._ready = session.generation, self._view
-            memory.release_memory(session.job, heap=True)
+            release_memory(session.job, heap=True)
 
     def run(
         self, session: Session, post: Callable[[Fact], object], cancelled: Callable[[], bool]
@@ -323,7 +324,7 @@ class Analyst:
                 self._findings = findings
                 if findings.complete:
                     self._view.forget_details()
-                memory.release_memory(session.job, heap=findings.complete)
+                release_memory(session.job, heap=findings.complete)
                 if cancelled():
                     return True
                 post(FindingsReady(findings))

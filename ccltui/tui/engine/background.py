@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 from textual.app import App
+from textual.message import Message
 from textual.worker import Worker, get_current_worker
 
 from ccltui.parsers import numbers
-from ccltui.tui.engine.app_messages import FactPosted
 from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
@@ -32,6 +32,31 @@ if TYPE_CHECKING:
     from ccltui.tui.engine.loader import Load
     from ccltui.tui.engine.messages import Fact
     from ccltui.tui.state.answers import Answered, Query
+
+
+class FactPosted(Message, bubble=False):
+    """A fact from a worker; newer progress replaces older progress that is still queued."""
+
+    def __init__(self, fact: Fact, load: int = 0) -> None:
+        """Make a message.
+
+        Args:
+            fact: What the worker posts.
+            load: Number of the load that posts it, 0 where it is not about loading.
+        """
+        super().__init__()
+        self.fact = fact
+        self.load = load
+
+    def can_replace(self, message: Message) -> bool:
+        """Whether ``message``, still queued, may be dropped for this one."""
+        from ccltui.tui.engine.messages import LoadProgress  # noqa: PLC0415  (after the first paint)
+
+        return (
+            isinstance(message, FactPosted)
+            and isinstance(self.fact, LoadProgress)
+            and isinstance(message.fact, LoadProgress)
+        )
 
 
 GROWTH: Final = 1.5
@@ -125,7 +150,7 @@ class Background:
         )
 
     def _run_load(self, path: str, options: ExplorerOptions, number: int) -> None:
-        from ccltui.tui.engine.following import load_or_follow  # noqa: PLC0415  (after the first paint)
+        from ccltui.tui.engine.loader import load_or_follow  # noqa: PLC0415  (after the first paint)
 
         worker = get_current_worker()
         compat.prepare_for_processes()
@@ -160,9 +185,9 @@ class Background:
     def _tidy(self, session: Session) -> None:
         self._tidying = False
         if session.job is not None:
-            from ccltui.tui.engine import memory  # noqa: PLC0415  (imports numpy)
+            from ccltui.tui.engine import idle_work  # noqa: PLC0415  (imports numpy)
 
-            memory.release_memory(session.job, heap=False)
+            idle_work.release_memory(session.job, heap=False)
 
     def _after(self, seconds: float, act: Callable[[], None]) -> None:
         """Act once in the application's thread, unless the application ends before.
@@ -269,9 +294,9 @@ class Background:
             return
         self._last = session
         if not newest().busy:
-            from ccltui.tui.engine import idle_imports  # noqa: PLC0415
+            from ccltui.tui.engine import idle_work  # noqa: PLC0415
 
-            idle_imports.import_modules(idle_imports.OF_SCREEN)
+            idle_work.import_modules(idle_work.OF_SCREEN)
 
     def _analysed(self) -> Analysed | None:
         """Return the newest complete analysis, None before the first."""

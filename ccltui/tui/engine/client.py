@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from msgspec.structs import replace
 
-from ccltui.tui.engine import server_messages
+from ccltui.tui.engine import messages
 from ccltui.tui.engine.array_transfer import Channel, unpack
 from ccltui.tui.engine.messages import FindingsReady, Problem
 from ccltui.tui.engine.start_server import StartedServer, start_server
-from ccltui.tui.state.answers import Answered
-from ccltui.tui.state.job_findings import Findings
+from ccltui.tui.state.answers import Answered, Findings
 
 if TYPE_CHECKING:
     from ccltui.metrics.registry import Functions
@@ -27,13 +26,12 @@ if TYPE_CHECKING:
     from ccltui.tui.engine.analysis import Analyst
     from ccltui.tui.engine.messages import Fact
     from ccltui.tui.engine.start_server import StartedServer
-    from ccltui.tui.state.answers import ViewQuery
-    from ccltui.tui.state.job_findings import Findings
+    from ccltui.tui.state.answers import Findings, ViewQuery
     from ccltui.tui.state.scene import Scene
     from ccltui.tui.state.session import Session
 
 
-Inbox = queue.SimpleQueue["server_messages.Reply | None"]
+Inbox = queue.SimpleQueue["messages.Reply | None"]
 """Replies to one run or one query; None once the process has ended."""
 
 
@@ -107,7 +105,7 @@ class ServerProcess:
         sent = {id(one): self._ranks.get(id(one)) or self._send_rank(one) for one in job.ranks}
         self._ranks, self._job = sent, job
         numbers = tuple(number for number, _ in sent.values())
-        self.send(server_messages.SetJob(job.without_ranks(), numbers))
+        self.send(messages.SetJob(job.without_ranks(), numbers))
 
     def _send_rank(self, trace: RankTrace) -> tuple[int, RankTrace]:
         # Imported after the first paint.
@@ -118,10 +116,10 @@ class ServerProcess:
             raise RankUnavailableError
         kept = trace.place.kept
         descriptor = None if kept is None else kept.descriptor
-        self.send(server_messages.AddRank(number, handed), descriptor)
+        self.send(messages.AddRank(number, handed), descriptor)
         return number, trace
 
-    def send(self, request: server_messages.Request, descriptor: int | None = None) -> None:
+    def send(self, request: messages.Request, descriptor: int | None = None) -> None:
         """Send a request, and an open file beside it where a descriptor is given.
 
         Raises:
@@ -187,16 +185,16 @@ class ServerProcess:
     def _rank(self, label: Any) -> RankTrace:
         return next(trace for _, trace in self._ranks.values() if trace.label == label)
 
-    def _dispatch(self, reply: server_messages.Reply) -> None:
+    def _dispatch(self, reply: messages.Reply) -> None:
         """Apply changes of findings, and put the reply into the inbox that waits for it."""
-        if isinstance(reply, server_messages.FindingsChanged):
+        if isinstance(reply, messages.FindingsChanged):
             self.findings = reply.changes.applied(self.findings)
-        if isinstance(reply, server_messages.RankUnavailable):
+        if isinstance(reply, messages.RankUnavailable):
             with self._lock:
                 for inbox in self._inboxes.values():
                     inbox.put(reply)
             return
-        number = reply.number if isinstance(reply, server_messages.QueryAnswered) else reply.run
+        number = reply.number if isinstance(reply, messages.QueryAnswered) else reply.run
         with self._lock:
             if number in self._inboxes:
                 self._inboxes[number].put(reply)
@@ -242,7 +240,7 @@ class RemoteAnalyst:
         self, session: Session, post: Callable[[Fact], object], cancelled: Callable[[], bool]
     ) -> bool:
         """Run the analysis as `Analyst.run` does; restart a server process that ends, once."""
-        from ccltui.tui.engine import memory  # noqa: PLC0415  (imports numpy)
+        from ccltui.tui.engine import idle_work  # noqa: PLC0415  (imports numpy)
 
         if session.job is None or cancelled():
             return True
@@ -252,7 +250,7 @@ class RemoteAnalyst:
         for left in reversed(range(_TRIES)):
             try:
                 complete = self._run(session, post, cancelled)
-                memory.release_memory(session.job, heap=True)
+                idle_work.release_memory(session.job, heap=True)
                 return complete
             except RankUnavailableError:
                 return self._run_locally(session, post, cancelled)
@@ -274,36 +272,36 @@ class RemoteAnalyst:
                 if session.job is None or cancelled():  # a newer run may have been sent already
                     return True
                 server.send_job(session.job)
-                server.send(server_messages.StartRun(number, replace(session, job=None)))
+                server.send(messages.StartRun(number, replace(session, job=None)))
                 self._session, self._is_local = session, False
             complete = None
             while complete is None:
                 complete = self._process(_received(inbox), server, post)
                 if complete is None and cancelled():
-                    server.send(server_messages.CancelRun(number))
+                    server.send(messages.CancelRun(number))
                     return True
         return complete
 
     def _process(
         self,
-        replies: list[server_messages.Reply | None],
+        replies: list[messages.Reply | None],
         server: ServerProcess,
         post: Callable[[Fact], object],
     ) -> bool | None:
         """Post new findings; return what `Analyst.run` returned, None while the run goes on."""
-        if any(isinstance(reply, server_messages.FindingsChanged) for reply in replies):
+        if any(isinstance(reply, messages.FindingsChanged) for reply in replies):
             post(FindingsReady(server.findings))  # changes received together are posted once
         for reply in replies:
             match reply:
-                case server_messages.RunFinished(complete=complete):
+                case messages.RunFinished(complete=complete):
                     if None in replies:  # ended right behind it, with nobody else to report that
                         self._post_ended()
                     return complete
-                case server_messages.RankUnavailable():
+                case messages.RankUnavailable():
                     raise RankUnavailableError
-                case None | server_messages.RunFailed(process_ends=True):
+                case None | messages.RunFailed(process_ends=True):
                     raise ServerEndedError
-                case server_messages.RunFailed(problem=problem):
+                case messages.RunFailed(problem=problem):
                     post(Problem(problem))
                     return True
         return None
@@ -317,9 +315,9 @@ class RemoteAnalyst:
                 server = self._live_server(self._session)
             number = server.number()
             with server.replies_to(number) as inbox:
-                server.send(server_messages.AskQuery(number, scene.findings.generation, query))
-                while not isinstance(reply := inbox.get(), server_messages.QueryAnswered):
-                    if reply is None or isinstance(reply, server_messages.RankUnavailable):
+                server.send(messages.AskQuery(number, scene.findings.generation, query))
+                while not isinstance(reply := inbox.get(), messages.QueryAnswered):
+                    if reply is None or isinstance(reply, messages.RankUnavailable):
                         raise ServerEndedError
         except ServerEndedError:
             self._post_ended()
@@ -333,7 +331,7 @@ class RemoteAnalyst:
             self._server = ServerProcess(start_server(self._functions), findings, self._post_ended)
             if session is not None and session.job is not None:
                 self._server.send_job(session.job)
-                self._server.send(server_messages.PrepareQueries(replace(session, job=None)))
+                self._server.send(messages.PrepareQueries(replace(session, job=None)))
         return self._server
 
     def _post_ended(self, problem: str = "") -> None:
@@ -348,9 +346,9 @@ class RemoteAnalyst:
         return self._local.run(session, post, cancelled)
 
 
-def _received(inbox: Inbox) -> list[server_messages.Reply | None]:
+def _received(inbox: Inbox) -> list[messages.Reply | None]:
     """Return the replies that are there, after at most ``_POLL_S``; an empty list without any."""
-    found: list[server_messages.Reply | None] = []
+    found: list[messages.Reply | None] = []
     with contextlib.suppress(queue.Empty):
         found.append(inbox.get(timeout=_POLL_S))
         while True:

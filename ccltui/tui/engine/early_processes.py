@@ -43,7 +43,7 @@ class EarlyProcesses:
         cancelled: Callable[[], bool],
     ) -> None:
         """Call :func:`load_or_follow` with the worker processes, the first time."""
-        from ccltui.tui.engine.following import load_or_follow  # noqa: PLC0415  (after the first paint)
+        from ccltui.tui.engine.loader import load_or_follow  # noqa: PLC0415  (after the first paint)
 
         pool, self._pool = self._pool, None
         load_or_follow(path, options, post, cancelled, pool=pool)

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from ccltui.metrics.registry import Functions
     from ccltui.parsers.columns import RankTrace
     from ccltui.parsers.job import Job
-    from ccltui.tui.engine import server_messages
+    from ccltui.tui.engine import messages
     from ccltui.tui.engine.analysis import Analyst
     from ccltui.tui.engine.messages import Fact
-    from ccltui.tui.state.job_findings import Findings
+    from ccltui.tui.state.answers import Findings
     from ccltui.tui.state.session import Session
 
 _NO_MEMORY: Final = "out of memory"
@@ -106,7 +106,7 @@ class _Server:
     # Computing
 
     def _perform(self, task: _Task, analyst: Analyst) -> None:
-        from ccltui.tui.engine import server_messages  # noqa: PLC0415
+        from ccltui.tui.engine import messages  # noqa: PLC0415
 
         if task.run is None:
             with contextlib.suppress(Exception):  # the next run fails the same way, and reports it
@@ -120,17 +120,17 @@ class _Server:
         except _RunCancelledError:
             return
         except MemoryError:
-            self._send(server_messages.RunFailed(run, _NO_MEMORY, process_ends=True))
+            self._send(messages.RunFailed(run, _NO_MEMORY, process_ends=True))
             os._exit(1)
         except Exception as error:
             self._generation_requested(_NO_GENERATION)
-            self._send(server_messages.RunFailed(run, internal_error(error)))
+            self._send(messages.RunFailed(run, internal_error(error)))
             return
-        self._send(server_messages.RunFinished(run, complete))
+        self._send(messages.RunFinished(run, complete))
         if complete:
-            from ccltui.tui.engine import idle_imports  # noqa: PLC0415
+            from ccltui.tui.engine import idle_work  # noqa: PLC0415
 
-            idle_imports.import_modules(idle_imports.OF_ANSWERS)
+            idle_work.import_modules(idle_work.OF_ANSWERS)
 
     @contextlib.contextmanager
     def _interruption(self, *, allowed: bool) -> Iterator[None]:
@@ -157,20 +157,20 @@ class _Server:
 
     def _post(self, fact: Fact) -> None:
         """Send what has changed; a message that is begun is sent whole."""
-        from ccltui.tui.engine import server_messages  # noqa: PLC0415
+        from ccltui.tui.engine import messages  # noqa: PLC0415
         from ccltui.tui.engine.messages import FindingsReady  # noqa: PLC0415
-        from ccltui.tui.state.job_findings import Findings  # noqa: PLC0415
+        from ccltui.tui.state.answers import Findings  # noqa: PLC0415
 
         with self._interruption(allowed=False):
             if isinstance(fact, FindingsReady):
-                changes = server_messages.Changes.between(self._sent or Findings(), fact.findings)
-                self._send(server_messages.FindingsChanged(self._current_run, changes))
+                changes = messages.Changes.between(self._sent or Findings(), fact.findings)
+                self._send(messages.FindingsChanged(self._current_run, changes))
                 self._sent = fact.findings
                 self._generation_available(fact.findings.generation, fact.findings.matched)
 
     # Messages
 
-    def _send(self, reply: server_messages.Reply) -> None:
+    def _send(self, reply: messages.Reply) -> None:
         from ccltui.parsers.columns import RankTrace  # noqa: PLC0415
         from ccltui.tui.engine.array_transfer import pack  # noqa: PLC0415
 
@@ -198,37 +198,37 @@ class _Server:
         finally:  # the explorer has ended
             os._exit(0)
 
-    def _handle(self, request: server_messages.Request, descriptor: int | None) -> None:
-        from ccltui.tui.engine import server_messages  # noqa: PLC0415
+    def _handle(self, request: messages.Request, descriptor: int | None) -> None:
+        from ccltui.tui.engine import messages  # noqa: PLC0415
 
         match request:
-            case server_messages.AddRank():
+            case messages.AddRank():
                 self._add_rank(request, descriptor)
-            case server_messages.SetJob(job, numbers):
+            case messages.SetJob(job, numbers):
                 self._ranks = {n: self._ranks[n] for n in numbers if n in self._ranks}
                 self._job = replace(job, ranks=tuple(self._ranks.values()))
-            case server_messages.StartRun(run, session):
+            case messages.StartRun(run, session):
                 self._generation_requested(session.generation)
                 self._request_run(run)  # before the task: else it would count as cancelled
                 self._tasks.put(_Task(run, replace(session, job=self._job)))
-            case server_messages.PrepareQueries(session):
+            case messages.PrepareQueries(session):
                 self._generation_requested(session.generation)
                 self._tasks.put(_Task(None, replace(session, job=self._job)))
-            case server_messages.CancelRun(run):
+            case messages.CancelRun(run):
                 if self._requested_run == run:
                     self._generation_requested(_NO_GENERATION)
                     self._request_run(0)
-            case server_messages.AskQuery():
+            case messages.AskQuery():
                 threading.Thread(target=self._answer, args=(request,), daemon=True).start()
 
     def _request_run(self, run: int) -> None:
         self._requested_run = run
         signal.pthread_kill(self._main_thread, signal.SIGUSR1)
 
-    def _add_rank(self, new: server_messages.AddRank, descriptor: int | None) -> None:
+    def _add_rank(self, new: messages.AddRank, descriptor: int | None) -> None:
         from ccltui.parsers.ingest.rank_transfer import attach_columns  # noqa: PLC0415
         from ccltui.parsers.store.stored_columns import columns_of, map_columns  # noqa: PLC0415
-        from ccltui.tui.engine import server_messages  # noqa: PLC0415
+        from ccltui.tui.engine import messages  # noqa: PLC0415
 
         handed = new.handed
         where = handed.place.path, handed.place.begin
@@ -241,7 +241,7 @@ class _Server:
         try:
             columns = map_columns(handed.place, descriptor)
         except (OSError, ValueError, KeyError):
-            self._send(server_messages.RankUnavailable(new.number))
+            self._send(messages.RankUnavailable(new.number))
             return
         self._ranks[new.number] = attach_columns(handed, columns)
 
@@ -255,8 +255,8 @@ class _Server:
             self._available = generation, matched
             self._generations.notify_all()
 
-    def _answer(self, request: server_messages.AskQuery) -> None:
-        from ccltui.tui.engine import server_messages  # noqa: PLC0415
+    def _answer(self, request: messages.AskQuery) -> None:
+        from ccltui.tui.engine import messages  # noqa: PLC0415
         from ccltui.tui.state.answers import Answered  # noqa: PLC0415
 
         def is_pending() -> bool:
@@ -276,7 +276,7 @@ class _Server:
                 if analyst is None
                 else analyst.answer_newest(request.generation, request.query)
             )
-            self._send(server_messages.QueryAnswered(request.number, answered))
+            self._send(messages.QueryAnswered(request.number, answered))
         except Exception as error:
             answered = Answered(request.query, problem=internal_error(error))
-            self._send(server_messages.QueryAnswered(request.number, answered))
+            self._send(messages.QueryAnswered(request.number, answered))

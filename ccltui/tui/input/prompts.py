@@ -26,11 +26,11 @@ from ccltui.parsers.window import (
 )
 from ccltui.tui.actions.action import Effect
 from ccltui.tui.actions.export import Export, export_to, suggestion
-from ccltui.tui.input.prompt_line import Prompt, PromptEnd
-from ccltui.tui.moves import compare_ranks
+from ccltui.tui.input.prompted_list import Prompt, PromptEnd
+from ccltui.tui.moves import drawer
 from ccltui.tui.moves.cursor import to_collective, to_time
-from ccltui.tui.moves.measured_area import window
-from ccltui.tui.moves.view_history import Mark, Return
+from ccltui.tui.moves.time_moves import window
+from ccltui.tui.moves.view_moves import Mark, Return
 from ccltui.tui.panes.list_pane import matching_columns, with_column
 from ccltui.tui.state.pane import pane_in_view
 from ccltui.tui.state.pane_states import TIMELINE_STATE
@@ -275,8 +275,8 @@ RETURN = Question(
 KERNELS = Question("kind of kernels   empty: all", _kernels, options=_kernel_kinds)
 VERSUS = Question(
     "compare what is selected with: r3   it 4   r3 it 4   empty: what is offered",
-    compare_ranks.parse_versus,
-    options=compare_ranks.suggestions,
+    drawer.parse_versus,
+    options=drawer.suggestions,
 )
 COLUMNS = Question(
     "column to hide (-) or list again (+)   empty: all",

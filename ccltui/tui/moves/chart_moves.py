@@ -10,8 +10,7 @@ from ccltui.tui.moves.cursor import in_view
 from ccltui.tui.state.pane import Axis, pane_in_view
 from ccltui.tui.state.pane_states import ALIGNMENT_STATE, TIMELINE_STATE
 from ccltui.tui.state.scene import Scene, rank_name
-from ccltui.tui.state.view_state import ViewState
-from ccltui.tui.state.viewport import ColumnView, TimeView
+from ccltui.tui.state.view_state import ColumnView, TimeView, ViewState
 
 _MOST_PER_LANE = 64
 _MARGIN = 4

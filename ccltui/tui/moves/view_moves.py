@@ -1,18 +1,175 @@
-"""Move between panes and collectives, pan, zoom, and close what is open."""
+"""Move between panes, rows and collectives, pan, zoom, close what is open, and go back."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from ccltui.tui.moves import drawer, row_moves
+from ccltui.tui.moves import drawer
 from ccltui.tui.moves.cursor import in_view, show_communicator, to_collective, to_time
-from ccltui.tui.state.pane import Axis, pane_in_view, panes_with_tabs, shows_drawer
-from ccltui.tui.state.pane_names import ALIGNMENT, EVENTS, OVERVIEW
-from ccltui.tui.state.pane_states import with_event
+from ccltui.tui.state.pane import (
+    Axis,
+    drawer_has_keys,
+    drawer_shows,
+    pane_in_view,
+    panes_with_tabs,
+    shows_drawer,
+)
+from ccltui.tui.state.pane_states import ALIGNMENT, EVENTS, OVERVIEW, with_event
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.view_state import Drawer, Shown, ViewState
+from ccltui.tui.state.view_state import Drawer, History, Shown, ViewState
+
+
+class Mark(Struct, frozen=True):
+    """Request to store this view under a letter."""
+
+    letter: str
+
+
+class Return(Struct, frozen=True):
+    """Request to show a view again: that of a letter, or "" for the previous one."""
+
+    letter: str
+
+
+def settled(scene: Scene, wish: Mark | Return) -> Scene:
+    """Return the scene with a bookmark added, or at the bookmarked view."""
+    if isinstance(wish, Mark):
+        said = f"bookmark {wish.letter}: '{wish.letter} comes back here"
+        return replace(scene, marks={**scene.marks, wish.letter: scene.state}, said=said)
+    if not wish.letter:
+        return view_back(scene)
+    there = restored(scene, scene.marks[wish.letter])
+    return replace(there, history=scene.history.left(scene.state, there.state, "find.return"))
+
+
+def view_back(scene: Scene) -> Scene:
+    """Return the scene at the previous view."""
+    past = scene.history
+    if not past.before:
+        return scene
+    moved = History(past.before[:-1], (*past.after, scene.state))
+    return replace(restored(scene, past.before[-1]), history=moved)
+
+
+def view_forward(scene: Scene) -> Scene:
+    """Return the scene at the following view, after :func:`back`."""
+    past = scene.history
+    if not past.after:
+        return scene
+    moved = History((*past.before, scene.state), past.after[:-1])
+    return replace(restored(scene, past.after[-1]), history=moved)
+
+
+def restored(scene: Scene, state: ViewState) -> Scene:
+    """Restore an earlier view, as far as what it showed still exists."""
+    span = scene.findings.span
+    time = state.time.resized(scene.state.time.cells)
+    if span is not None:
+        time = time.bounded(span.start_ns, span.end_ns)
+    selection = state.selection
+    if selection.communicator >= len(scene.findings.communicators or ()):
+        selection = replace(selection, communicator=0)
+    state = replace(
+        state, time=time, rows=scene.state.rows, floor_ns=scene.state.floor_ns, selection=selection
+    )
+    communicator, k = scene.with_state(state).communicator, selection.k
+    count = 0 if communicator is None else len(communicator)
+    columns = replace(state.columns, count=count).resized(scene.state.columns.cells)
+    selection = replace(selection, k=min(k, count - 1) if count and k is not None else None)
+    return scene.with_state(
+        replace(state, selection=selection, columns=columns.pan(0) if count else columns)
+    )
+
+
+PAGE = 9  # tenths of a page
+
+
+def count(scene: Scene) -> int:
+    """Return the number of rows."""
+    return drawer.count(scene) if drawer_has_keys(scene) else pane_in_view(scene).count(scene)
+
+
+def current(scene: Scene) -> int:
+    """Return the row of the cursor."""
+    return drawer.row(scene) if drawer_has_keys(scene) else pane_in_view(scene).row(scene)
+
+
+def to_row(scene: Scene, row: int) -> ViewState:
+    """Put the cursor on a row, or on the nearest one that exists."""
+    rows = count(scene)
+    if not rows:
+        return scene.state
+    row = max(min(row, rows - 1), 0)
+    if drawer_has_keys(scene):
+        return drawer.to_row(scene, row)
+    return pane_in_view(scene).to_row(scene, row)
+
+
+def down(rows: int) -> Callable[[Scene], ViewState]:
+    """Return a move by some rows down (negative: up)."""
+
+    def move(scene: Scene) -> ViewState:
+        return to_row(scene, current(scene) + rows)
+
+    return move
+
+
+def page_down(direction: int) -> Callable[[Scene], ViewState]:
+    """Return a move by 90 % of a page down or up."""
+
+    def move(scene: Scene) -> ViewState:
+        return down(direction * max(scene.state.rows * PAGE // 10, 1))(scene)
+
+    return move
+
+
+def first_row(scene: Scene) -> ViewState:
+    """Move to the first row."""
+    return to_row(scene, 0)
+
+
+def last_row(scene: Scene) -> ViewState:
+    """Move to the last row."""
+    return to_row(scene, count(scene) - 1)
+
+
+def why_none(scene: Scene) -> str | None:
+    """Return the reason when there is no row."""
+    return None if count(scene) else pane_in_view(scene).why_no_rows(scene)
+
+
+def sort(step: int) -> Callable[[Scene], ViewState]:
+    """Return a change to the order by the next column, or the previous for -1."""
+
+    def move(scene: Scene) -> ViewState:
+        pane = pane_in_view(scene)
+        found = pane.sorting(scene).following(pane.sort_columns(scene), step)
+        return pane.with_sorting(scene, found)
+
+    return move
+
+
+def reverse(scene: Scene) -> ViewState:
+    """Turn the order round; of a comparison in the drawer, largest changes first or in order."""
+    if drawer_shows(scene, Shown.VERSUS):
+        return drawer.sort_rows(scene)
+    pane = pane_in_view(scene)
+    found = pane.sorting(scene)
+    return pane.with_sorting(scene, replace(found, reverse=not found.reverse))
+
+
+def next_kind(scene: Scene) -> ViewState:
+    """List the next kind of rows."""
+    return pane_in_view(scene).with_next_kind(scene)
+
+
+def fold(scene: Scene) -> ViewState:
+    """Fold or unfold the selected row."""
+    return pane_in_view(scene).with_fold(scene)
+
 
 Move = Callable[[Scene], ViewState]
 _FLOOR_LIMITS_NS = (1_000, 10_000_000_000)
@@ -77,7 +234,7 @@ def page_across(direction: int) -> Move:
     def move(scene: Scene) -> ViewState:
         view = scene.state.time if pane_in_view(scene).axis is Axis.TIME else scene.state.columns
         repeat = 1 if pane_in_view(scene).axis is Axis.TIME else scene.state.columns.repeat
-        return across(direction * max(view.cells * row_moves.PAGE // 10 // repeat, 1))(scene)
+        return across(direction * max(view.cells * PAGE // 10 // repeat, 1))(scene)
 
     return move
 

@@ -5,18 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ccltui.draw.palette import HEAT, LEVELS, Ink
-from ccltui.draw.text import fit_middle
+from ccltui.draw.text import Line, fit_middle
 from ccltui.parsers import numbers
 from ccltui.tui.moves.cursor import to_collective
-from ccltui.tui.panes.chart_pane import ChartPane
-from ccltui.tui.panes.cursor_text import as_many, collective_text
-from ccltui.tui.state.name_search import Among
+from ccltui.tui.panes.chart_pane import ChartPane, as_many, collective_text
 from ccltui.tui.state.pane import Axis
-from ccltui.tui.state.pane_names import ALIGNMENT as NAME
-from ccltui.tui.state.pane_states import ALIGNMENT_STATE
+from ccltui.tui.state.pane_states import ALIGNMENT as NAME
+from ccltui.tui.state.pane_states import ALIGNMENT_STATE, Among
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import EventTarget, ViewState
-from ccltui.tui.styled_text import Line
 
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes

@@ -11,15 +11,13 @@ from ccltui.draw.alignment_chart import ABSENT, Columns, Rows, align
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.ruler import put_hits
-from ccltui.draw.table import Column, table
-from ccltui.draw.text import wrap
+from ccltui.draw.text import Column, table, wrap
 from ccltui.parsers import numbers
 from ccltui.tui.moves.cursor import no_collectives
 from ccltui.tui.panes.timeline_picture import around
-from ccltui.tui.state.job_findings import Span
-from ccltui.tui.state.name_search import Among
-from ccltui.tui.state.pane_states import ALIGNMENT_STATE
-from ccltui.tui.state.rank_labels import gutter
+from ccltui.tui.state.answers import Span
+from ccltui.tui.state.pane import gutter
+from ccltui.tui.state.pane_states import ALIGNMENT_STATE, Among
 from ccltui.tui.state.scene import Scene, rank_name
 from ccltui.tui.state.view_state import WIDE, Layout
 from ccltui.tui.state.wanted_queries import hits_in_view

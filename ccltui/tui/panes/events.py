@@ -9,19 +9,24 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ccltui.draw.palette import Ink
-from ccltui.draw.text import fit
+from ccltui.draw.text import Line, fit
 from ccltui.parsers import numbers
 from ccltui.tui.moves.cursor import in_view, show_communicator, until_read
-from ccltui.tui.panes.cursor_text import collective_text
+from ccltui.tui.panes.chart_pane import collective_text
 from ccltui.tui.panes.list_pane import Column, ListPane
-from ccltui.tui.state.name_search import Among
 from ccltui.tui.state.pane import Record
-from ccltui.tui.state.pane_names import EVENTS as NAME
-from ccltui.tui.state.pane_states import COLLECTIVES, DEVICE, EVENTS_STATE, listing_of, with_event
+from ccltui.tui.state.pane_states import (
+    COLLECTIVES,
+    DEVICE,
+    EVENTS_STATE,
+    IN_TIME,
+    Among,
+    listing_of,
+    with_event,
+)
+from ccltui.tui.state.pane_states import EVENTS as NAME
 from ccltui.tui.state.scene import Scene, rank_name
-from ccltui.tui.state.sorting import IN_TIME
 from ccltui.tui.state.view_state import EventTarget, Shown, ViewState
-from ccltui.tui.styled_text import Line
 
 if TYPE_CHECKING:
     from ccltui.tui.state.event_table import EventTable

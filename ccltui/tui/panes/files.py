@@ -6,18 +6,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from ccltui.draw.palette import Ink
+from ccltui.draw.text import Line
 from ccltui.parsers import numbers
 from ccltui.parsers.missing_ranks import ranges_text
 from ccltui.tui.panes.list_pane import Column, ListPane, name_column
-from ccltui.tui.state.pane_names import FILES as NAME
+from ccltui.tui.state.pane_states import FILES as NAME
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.styled_text import Line
 
 if TYPE_CHECKING:
     from ccltui.parsers.discovery.discover import FoundFile
     from ccltui.parsers.job import Job
-    from ccltui.tui.state.file_rows import FileRow
-    from ccltui.tui.state.session import FileState, Session
+    from ccltui.tui.state.session import FileRow, FileState, Session
 
 _WITHOUT_NAME: Final = 54
 """Cells of a line that names leave: 34 for kind, rank and size, and 20 of the state."""
@@ -97,7 +96,7 @@ FILES: Final = FilesPane()
 
 def file_rows(session: Session) -> list[FileRow]:
     """Return all rows; captures are only listed where there is a choice."""
-    from ccltui.tui.state.file_rows import FileRow, capture_rows
+    from ccltui.tui.state.session import FileRow, capture_rows
 
     job = session.job
     if job is None:

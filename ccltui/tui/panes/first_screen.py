@@ -12,17 +12,15 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import Struct, field
 
-from ccltui.draw.bars import bar, spark
 from ccltui.draw.composition import Part, legend_rows, put_composition, put_legend
 from ccltui.draw.palette import KIND_INKS, Ink
 from ccltui.draw.planes import Planes
-from ccltui.draw.text import fit, fit_middle, wrap
+from ccltui.draw.text import bar, fit, fit_middle, spark, wrap
 from ccltui.metrics.confidence import sure_text
 from ccltui.parsers import numbers
 from ccltui.parsers.numbers import counted, percent, percent_in_six, time_text
-from ccltui.tui.moves.loss_list import at_first
-from ccltui.tui.moves.overview_rows import chosen_of, section_of
-from ccltui.tui.state.file_rows import FileRow, capture_rows
+from ccltui.tui.moves.loss_list import at_first, chosen_of, section_of
+from ccltui.tui.state.answers import Span
 from ccltui.tui.state.finding_rows import (
     NOT_A_CAUSE,
     RankBar,
@@ -35,10 +33,10 @@ from ccltui.tui.state.finding_rows import (
     step_at,
     work_by_rank,
 )
-from ccltui.tui.state.job_findings import Span
 from ccltui.tui.state.notes import NoteRow, notes, trust
 from ccltui.tui.state.pane_states import Section
 from ccltui.tui.state.scene import Scene, rank_name
+from ccltui.tui.state.session import FileRow, capture_rows
 
 MARK: Final = "▶"
 

@@ -15,7 +15,7 @@ from ccltui.tui.panes.list_pane import Column, FilePane
 from ccltui.tui.state.answers import FileQuery, Query, ViewQuery
 from ccltui.tui.state.finding_rows import findings
 from ccltui.tui.state.pane import Record
-from ccltui.tui.state.pane_names import HANGS as NAME
+from ccltui.tui.state.pane_states import HANGS as NAME
 from ccltui.tui.state.scene import Scene
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
     from ccltui.parsers.found_files import Discovery
     from ccltui.parsers.job import Job
-    from ccltui.tui.state.job_findings import Findings
+    from ccltui.tui.state.answers import Findings
 
 _WIDE: Final = 110
 _RECORD_FROM: Final = 100
@@ -51,7 +51,7 @@ class HangsQuery(FileQuery["Sequence[Row]"], frozen=True):
 
     def answer(self, job: Job, cancelled: Callable[[], bool]) -> Sequence[Row]:
         """Return the ranks hang by hang, the surest first, found in a separate process."""
-        from ccltui.tui.state.side_tables import made_in_process
+        from ccltui.tui.state.query_kinds import made_in_process
 
         return made_in_process(partial(_rows, job.discovery, job.store), cancelled)
 

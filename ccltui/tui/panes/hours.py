@@ -12,16 +12,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ccltui.draw.palette import HEAT, LEVELS, Ink
+from ccltui.draw.text import Line
 from ccltui.parsers import numbers
 from ccltui.tui.panes.list_pane import Column, FilePane, Page
 from ccltui.tui.state.answers import FileQuery
 from ccltui.tui.state.pane import Record, pane_in_view
-from ccltui.tui.state.pane_names import HOURS as NAME
-from ccltui.tui.state.pane_states import ListState, OwnState
+from ccltui.tui.state.pane_states import HOURS as NAME
+from ccltui.tui.state.pane_states import ListState, OwnState, Value
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.sorting import Value
 from ccltui.tui.state.view_state import ViewState
-from ccltui.tui.styled_text import Line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,7 +46,7 @@ class HoursQuery(FileQuery["Sequence[RankMinutes]"], frozen=True):
 
     def answer(self, job: Job, cancelled: Callable[[], bool]) -> Sequence[RankMinutes]:
         """Return a matrix for each kind of collective; logs are read in a separate process."""
-        from ccltui.tui.state.side_tables import made_in_process
+        from ccltui.tui.state.query_kinds import made_in_process
 
         return made_in_process(partial(_matrices, job.discovery.files, job.store), cancelled)
 

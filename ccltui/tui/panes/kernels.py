@@ -11,19 +11,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ccltui.draw.palette import Ink
+from ccltui.draw.text import GAP, Line
 from ccltui.parsers import numbers
 from ccltui.tui.moves.cursor import in_view, select_at
 from ccltui.tui.panes.list_pane import UNKNOWN, Column, ListPane, name_column
 from ccltui.tui.state.answers import Query
-from ccltui.tui.state.pane import drawer_has_keys
-from ccltui.tui.state.pane_names import KERNELS as NAME
-from ccltui.tui.state.pane_names import TIMELINE
-from ccltui.tui.state.pane_states import DEVICE, EVENTS_STATE
+from ccltui.tui.state.pane import compared, drawer_has_keys
+from ccltui.tui.state.pane_states import DEVICE, EVENTS_STATE, TIMELINE, Sorting
+from ccltui.tui.state.pane_states import KERNELS as NAME
 from ccltui.tui.state.scene import Scene, rank_name
-from ccltui.tui.state.second_path import compared
-from ccltui.tui.state.sorting import Sorting
 from ccltui.tui.state.view_state import Shown, ViewState
-from ccltui.tui.styled_text import GAP, Line
 
 if TYPE_CHECKING:
     from ccltui.metrics.device.work_pivot import PivotColumns

@@ -2,8 +2,8 @@
 
 A list declares its columns and says what its rows are. All else is here, the same for each list:
 the cursor, the order by any column, the filter, rows folded below others, pages, the columns of a
-second path, the legend, and what is exported and copied. Moves (`ccltui.tui.moves.row_moves`) reach
-it through `Pane`; the mouse through the rows that the picture records.
+second path, the legend, and what is exported and copied. Moves (`ccltui.tui.moves.view_moves`)
+reach it through `Pane`; the mouse through the rows that the picture records.
 """
 
 from __future__ import annotations
@@ -16,18 +16,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ccltui.draw.palette import Ink
-from ccltui.draw.text import Align, fit, fit_middle
+from ccltui.draw.text import Align, Line, fit, fit_middle
 from ccltui.parsers import numbers
 from ccltui.parsers.errors import GrammarError
 from ccltui.tui.moves.cursor import no_time
 from ccltui.tui.state.answers import FileQuery, Query
-from ccltui.tui.state.pane import Pane, Record, pane_in_view
-from ccltui.tui.state.pane_states import ListState, OwnState
+from ccltui.tui.state.pane import Pane, Record, pane_in_view, queries_of
+from ccltui.tui.state.pane_states import AS_FOUND, ListState, OwnState, Sorting, Value
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.second_path import queries_of
-from ccltui.tui.state.sorting import AS_FOUND, Sorting, Value
 from ccltui.tui.state.view_state import ViewState
-from ccltui.tui.styled_text import Line
 
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes
@@ -138,8 +135,8 @@ def aligned(
         width: cells of the pane.
         across: returns the text that a row has in place of the cells after its first, else None.
     """
-    from ccltui.draw.table import Column as Cells
-    from ccltui.draw.table import table
+    from ccltui.draw.text import Column as Cells
+    from ccltui.draw.text import table
 
     cells: list[list[str]] = []
     sizes: list[int] = []
@@ -592,7 +589,7 @@ class FilePane(ListPane[R]):
 
     def records(self, scene: Scene) -> Iterator[Record]:
         """Yield all that is known of the rows, without their curves."""
-        from ccltui.tui.state.side_tables import records_of
+        from ccltui.tui.state.query_kinds import records_of
 
         return records_of(self.rows(scene))
 

@@ -11,7 +11,7 @@ from ccltui.draw.text import clean, wrap
 from ccltui.parsers import numbers
 from ccltui.tui.panes.list_pane import Column, FilePane, name_column
 from ccltui.tui.state.answers import FileQuery
-from ccltui.tui.state.pane_names import CLUSTER as NAME
+from ccltui.tui.state.pane_states import CLUSTER as NAME
 from ccltui.tui.state.scene import Scene
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class ClusterQuery(FileQuery["Sequence[ClusterRow]"], frozen=True):
     def answer(self, job: Job, cancelled: Callable[[], bool]) -> Sequence[ClusterRow]:
         """Return a row for each value; long logs are read in a separate process."""
         from ccltui.metrics.cluster.cluster_table import cluster_table
-        from ccltui.tui.state.side_tables import has_short_texts, made_in_process
+        from ccltui.tui.state.query_kinds import has_short_texts, made_in_process
 
         make = partial(cluster_table, job.discovery, self.device)
         return make() if has_short_texts(job) else made_in_process(make, cancelled)

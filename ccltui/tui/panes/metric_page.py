@@ -12,8 +12,8 @@ from ccltui.draw.text import wrap
 from ccltui.tui.panes.metrics import METRICS, Row
 from ccltui.tui.panes.text_page import TextPage
 from ccltui.tui.state.pane import Record
-from ccltui.tui.state.pane_names import METRIC as NAME
-from ccltui.tui.state.pane_names import METRICS as METRICS_NAME
+from ccltui.tui.state.pane_states import METRIC as NAME
+from ccltui.tui.state.pane_states import METRICS as METRICS_NAME
 from ccltui.tui.state.scene import Scene
 
 if TYPE_CHECKING:

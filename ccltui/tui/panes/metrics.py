@@ -10,20 +10,17 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ccltui.draw.bars import spark
 from ccltui.draw.palette import Ink
-from ccltui.draw.text import fit, wrap
+from ccltui.draw.text import GAP, Line, fit, spark, wrap
 from ccltui.parsers import numbers
 from ccltui.tui.panes.list_pane import UNKNOWN, Column, ListPane
 from ccltui.tui.state.answers import Query
-from ccltui.tui.state.pane_names import METRIC, OVERVIEW
-from ccltui.tui.state.pane_names import METRICS as NAME
-from ccltui.tui.state.pane_states import ListState, OwnState
+from ccltui.tui.state.pane import compared, queries_of
+from ccltui.tui.state.pane_states import METRIC, OVERVIEW, ListState, OwnState
+from ccltui.tui.state.pane_states import METRICS as NAME
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.second_path import compared, queries_of
 from ccltui.tui.state.session import measured_steps
 from ccltui.tui.state.view_state import ViewState
-from ccltui.tui.styled_text import GAP, Line
 
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes

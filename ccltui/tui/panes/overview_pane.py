@@ -8,19 +8,16 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import replace
 
 from ccltui.draw.palette import Ink
-from ccltui.draw.text import wrap
-from ccltui.tui.moves import overview_rows
+from ccltui.draw.text import Line, wrap
+from ccltui.tui.moves import loss_list
 from ccltui.tui.panes.metrics import METRICS
 from ccltui.tui.state.answers import Query
 from ccltui.tui.state.finding_rows import findings, query
-from ccltui.tui.state.pane import Pane, Record
-from ccltui.tui.state.pane_names import OVERVIEW as NAME
-from ccltui.tui.state.pane_states import Section
+from ccltui.tui.state.pane import Pane, Record, queries_of
+from ccltui.tui.state.pane_states import OVERVIEW as NAME
+from ccltui.tui.state.pane_states import Section, Sorting
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.second_path import queries_of
-from ccltui.tui.state.sorting import Sorting
 from ccltui.tui.state.view_state import ViewState
-from ccltui.tui.styled_text import Line
 
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes
@@ -66,26 +63,26 @@ class OverviewPane(Pane):
         """Return the sentences of the selected finding, or what enter does."""
         if not scene.findings.metrics and not findings(scene):
             return [], []
-        section = overview_rows.section_of(scene)
+        section = loss_list.section_of(scene)
         if section is Section.FINDINGS:
             return _of_finding(scene, width) if findings(scene) else ([], [])
         return [(f" {_HINTS[section]}", Ink.DIM)], []
 
     def count(self, scene: Scene) -> int:
         """Return the number of rows of all parts."""
-        return sum(overview_rows.sections(scene).values())
+        return sum(loss_list.sections(scene).values())
 
     def row(self, scene: Scene) -> int:
         """Return the selected row of all parts."""
-        return overview_rows.selected_row(scene)
+        return loss_list.selected_row(scene)
 
     def clicked(self, scene: Scene, row: int) -> ViewState:
         """Show the evidence of a finding or a rank; select a capture."""
-        return overview_rows.clicked(scene, row)
+        return loss_list.clicked(scene, row)
 
     def to_row(self, scene: Scene, row: int) -> ViewState:
         """Select a row."""
-        return overview_rows.to_row(scene, row)
+        return loss_list.to_row(scene, row)
 
     # Filter and order are those of all metrics, which then come into view.
 
@@ -118,7 +115,7 @@ class OverviewPane(Pane):
 
     def metric(self, scene: Scene) -> str:
         """Return the metric of the selected part."""
-        is_finding = overview_rows.section_of(scene) is Section.FINDINGS
+        is_finding = loss_list.section_of(scene) is Section.FINDINGS
         return "findings" if is_finding else super().metric(scene)
 
 
@@ -133,7 +130,7 @@ _HINTS: Final = {
 
 def _of_finding(scene: Scene, width: int) -> tuple[Line, Line]:
     """Return the sentences of the selected finding; of the headline, which is above, what to do."""
-    at = overview_rows.chosen_of(scene, Section.FINDINGS)
+    at = loss_list.chosen_of(scene, Section.FINDINGS)
     row = findings(scene)[at]
     text = f"{row['text']} {row['more']} {row['do']}" if at else _HINTS[Section.FINDINGS]
     lines = wrap(str(text), width - 2, most=2)

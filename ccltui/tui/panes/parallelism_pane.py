@@ -9,19 +9,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ccltui.draw.palette import Ink, filled, style_of
-from ccltui.draw.text import fit_middle
+from ccltui.draw.text import Line, fit_middle
 from ccltui.parsers import numbers
 from ccltui.tui.moves.cursor import show_communicator
-from ccltui.tui.panes.cursor_text import as_many, named
+from ccltui.tui.panes.chart_pane import as_many, named
 from ccltui.tui.panes.list_pane import UNKNOWN, Column, ListPane, Page
 from ccltui.tui.state.answers import Query
-from ccltui.tui.state.pane import Record
-from ccltui.tui.state.pane_names import ALIGNMENT
-from ccltui.tui.state.pane_names import PARALLELISM as NAME
+from ccltui.tui.state.pane import Record, compared
+from ccltui.tui.state.pane_states import ALIGNMENT
+from ccltui.tui.state.pane_states import PARALLELISM as NAME
 from ccltui.tui.state.scene import Scene, rank_name
-from ccltui.tui.state.second_path import compared
 from ccltui.tui.state.view_state import ViewState
-from ccltui.tui.styled_text import Line
 
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes

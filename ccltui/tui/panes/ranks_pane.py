@@ -9,27 +9,25 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ccltui.draw.palette import Ink
-from ccltui.draw.text import fit_middle
+from ccltui.draw.text import Line, fit_middle
 from ccltui.metrics.view.words import sentence
 from ccltui.parsers import numbers
-from ccltui.tui.panes.cursor_text import as_many
+from ccltui.tui.panes.chart_pane import as_many
 from ccltui.tui.panes.list_pane import UNKNOWN, Column, ListPane, Page
 from ccltui.tui.state.answers import Query, ViewQuery
 from ccltui.tui.state.finding_rows import named_ranks, naming, naming_text, result_of
 from ccltui.tui.state.pane import Record
-from ccltui.tui.state.pane_names import RANKS as NAME
-from ccltui.tui.state.pane_names import TIMELINE
+from ccltui.tui.state.pane_states import RANKS as NAME
+from ccltui.tui.state.pane_states import TIMELINE, Value
 from ccltui.tui.state.scene import Scene, rank_name
-from ccltui.tui.state.sorting import Value
 from ccltui.tui.state.view_state import ViewState
-from ccltui.tui.styled_text import Line
 
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes
     from ccltui.metrics.findings.waits.rank_lateness import Fold, RankTable, RankWaits
     from ccltui.metrics.result import Result
     from ccltui.metrics.view.job_view import View
-    from ccltui.tui.state.job_findings import Findings
+    from ccltui.tui.state.answers import Findings
 
 
 SINGLE: Final = "rank"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from ccltui.draw.palette import Ink
 from ccltui.tui.panes.text_page import TextPage
 from ccltui.tui.state.answers import FileQuery
-from ccltui.tui.state.pane_names import REPORTS as NAME
+from ccltui.tui.state.pane_states import REPORTS as NAME
 from ccltui.tui.state.scene import Scene
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class ReportsQuery(FileQuery["Sequence[OverviewLine]"], frozen=True):
     def answer(self, job: Job, cancelled: Callable[[], bool]) -> Sequence[OverviewLine]:
         """Return the lines of the overview, made in a separate process."""
         from ccltui.report.nsys_text.nsys_overview import nsys_overview
-        from ccltui.tui.state.side_tables import made_in_process
+        from ccltui.tui.state.query_kinds import made_in_process
 
         return made_in_process(partial(nsys_overview, self.path), cancelled)
 

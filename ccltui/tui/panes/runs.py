@@ -6,13 +6,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from ccltui.draw.bars import spark
 from ccltui.draw.palette import Ink
-from ccltui.draw.text import clean, wrap
+from ccltui.draw.text import clean, spark, wrap
 from ccltui.parsers.numbers import quantity
 from ccltui.tui.panes.list_pane import Column, FilePane, name_column
 from ccltui.tui.state.answers import FileQuery
-from ccltui.tui.state.pane_names import RUNS as NAME
+from ccltui.tui.state.pane_states import RUNS as NAME
 from ccltui.tui.state.scene import Scene
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ class RunsQuery(FileQuery["Sequence[RunRow]"], frozen=True):
     def answer(self, job: Job, cancelled: Callable[[], bool]) -> Sequence[RunRow]:
         """Return a row for each run; long logs are read in a separate process."""
         from ccltui.metrics.runs.runs_table import run_table
-        from ccltui.tui.state.side_tables import has_short_texts, made_in_process
+        from ccltui.tui.state.query_kinds import has_short_texts, made_in_process
 
         make = partial(run_table, job.discovery)
         return make() if has_short_texts(job) else made_in_process(make, cancelled)

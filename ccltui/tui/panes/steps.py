@@ -9,22 +9,20 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ccltui.draw.palette import KIND_INKS, Ink
+from ccltui.draw.text import GAP, Line
 from ccltui.metrics.confidence import sure_text
 from ccltui.parsers import numbers
 from ccltui.tui.moves.cursor import in_view, select_at
-from ccltui.tui.panes.cursor_text import as_many, named
+from ccltui.tui.panes.chart_pane import as_many, named
 from ccltui.tui.panes.list_pane import UNKNOWN, Column, ListPane, Page
 from ccltui.tui.state.answers import Query
 from ccltui.tui.state.finding_rows import naming, naming_text
-from ccltui.tui.state.pane import Record
-from ccltui.tui.state.pane_names import STEPS as NAME
-from ccltui.tui.state.pane_states import with_event
+from ccltui.tui.state.pane import Record, compared, queries_of
+from ccltui.tui.state.pane_states import STEPS as NAME
+from ccltui.tui.state.pane_states import Sorting, with_event
 from ccltui.tui.state.scene import Scene, rank_name
-from ccltui.tui.state.second_path import compared, queries_of
 from ccltui.tui.state.session import Session
-from ccltui.tui.state.sorting import Sorting
 from ccltui.tui.state.view_state import Shown, ViewState
-from ccltui.tui.styled_text import GAP, Line
 
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes

@@ -11,8 +11,8 @@ from msgspec import Struct
 from ccltui.draw.palette import Ink
 from ccltui.draw.text import wrap
 from ccltui.tui.panes.list_pane import FilePane
+from ccltui.tui.state.pane_states import Sorting, Value
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.sorting import Sorting, Value
 
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes

@@ -6,20 +6,16 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.draw.palette import Ink
-from ccltui.draw.text import fit
+from ccltui.draw.text import Line, fit
 from ccltui.parsers import numbers
 from ccltui.tui.moves.cursor import to_time
-from ccltui.tui.panes.chart_pane import ChartPane
-from ccltui.tui.panes.cursor_text import as_many, collective_text, named
-from ccltui.tui.state.answers import Query
-from ccltui.tui.state.job_findings import Span
-from ccltui.tui.state.name_search import Among
+from ccltui.tui.panes.chart_pane import ChartPane, as_many, collective_text, named
+from ccltui.tui.state.answers import Query, Span
 from ccltui.tui.state.pane import Axis
-from ccltui.tui.state.pane_names import TIMELINE as NAME
-from ccltui.tui.state.pane_states import TIMELINE_STATE
+from ccltui.tui.state.pane_states import TIMELINE as NAME
+from ccltui.tui.state.pane_states import TIMELINE_STATE, Among
 from ccltui.tui.state.scene import Scene, rank_name
 from ccltui.tui.state.view_state import ViewState
-from ccltui.tui.styled_text import Line
 
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes
@@ -98,7 +94,7 @@ class TimelinePane(ChartPane):
 
     def name_at_cursor(self, scene: Scene) -> str | None:
         """Return the name of the kernel under the cursor."""
-        from ccltui.tui.state.kernel_at import running_at_cursor
+        from ccltui.tui.state.event_table import running_at_cursor
 
         running = running_at_cursor(scene)
         return None if running is None else running.name
@@ -109,9 +105,9 @@ class TimelinePane(ChartPane):
 
     def measured(self, scene: Scene) -> Span | None:
         """Return the measured area."""
-        from ccltui.tui.moves import measured_area
+        from ccltui.tui.moves import time_moves
 
-        return measured_area.span(scene)
+        return time_moves.span(scene)
 
 
 TIMELINE: Final = TimelinePane()
@@ -165,9 +161,9 @@ def _area_text(scene: Scene) -> str:
     if scene.state.area is None:
         return ""
 
-    from ccltui.tui.moves import measured_area
+    from ccltui.tui.moves import time_moves
 
-    return measured_area.text(scene)
+    return time_moves.text(scene)
 
 
 def _time_text(scene: Scene, width: int) -> str:
@@ -222,7 +218,7 @@ def _launch_text(scene: Scene) -> str:
 
 def _running_text(scene: Scene) -> str:
     """Return the kernel under the cursor, or the message that there is none."""
-    from ccltui.tui.state.kernel_at import running_at_cursor
+    from ccltui.tui.state.event_table import running_at_cursor
 
     running = running_at_cursor(scene)
     if running is None:

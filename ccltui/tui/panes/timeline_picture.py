@@ -13,12 +13,11 @@ from ccltui.draw.rank_rows import ArrowEnd, RankRow, StepMark, grown, put_arrow,
 from ccltui.draw.ruler import put_area, put_hits
 from ccltui.draw.timeline_chart import Selected, TimeGrid
 from ccltui.metrics.view.words import sentence
-from ccltui.tui.moves import measured_area
+from ccltui.tui.moves import time_moves
 from ccltui.tui.moves.cursor import until_read
-from ccltui.tui.state.job_findings import Span, Step
-from ccltui.tui.state.name_search import Among
-from ccltui.tui.state.pane_states import TIMELINE_STATE
-from ccltui.tui.state.rank_labels import gutter
+from ccltui.tui.state.answers import Span, Step
+from ccltui.tui.state.pane import gutter
+from ccltui.tui.state.pane_states import TIMELINE_STATE, Among
 from ccltui.tui.state.scene import Scene, rank_name
 from ccltui.tui.state.wanted_queries import (
     hits_in_view,
@@ -66,7 +65,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
     _put_launch(planes, scene, rows)
     if mapped:
         planes = _with_minimap(planes, scene, span, mapped)
-    measured = measured_area.span(scene)
+    measured = time_moves.span(scene)
     if measured is not None:
         put_area(
             planes, gutter(scene), view.column(measured.start_ns), view.column(measured.end_ns)

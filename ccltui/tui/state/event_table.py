@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -13,13 +14,83 @@ from msgspec.structs import replace
 
 from ccltui.metrics.model.classify import TYPES
 from ccltui.parsers.array_types import I32, I64, Bool
-from ccltui.tui.state.job_findings import Findings, Span
-from ccltui.tui.state.pane_states import COLLECTIVES, EVENTS_STATE, Listing
+from ccltui.tui.state.answers import Findings, Span
+from ccltui.tui.state.pane_states import COLLECTIVES, EVENTS_STATE, Among, Listing, Search
 from ccltui.tui.state.scene import Scene
 
 if TYPE_CHECKING:
     from ccltui.metrics.model.calls import Calls
     from ccltui.metrics.view.job_view import View
+    from ccltui.parsers.columns import RankTrace
+
+
+_LOOK_BACK = 256
+"""Most kernels that may have started since one that still runs."""
+
+
+class Running(Struct, frozen=True):
+    """Device work: its recorded name, its stream (-1: unknown), its length."""
+
+    name: str
+    stream: int
+    dur_ns: int
+
+
+def running_at_cursor(scene: Scene) -> Running | None:
+    """Return the selected rank's work at the cursor, the latest to start; None when idle."""
+    found = _trace_and_time(scene)
+    return None if found is None else running_at(*found)
+
+
+def row_at_cursor(scene: Scene) -> int | None:
+    """Return the row of that work; on an idle rank, of the first to start in the cursor's cell."""
+    found = _trace_and_time(scene)
+    if found is None:
+        return None
+    trace, time_ns = found
+    row = _row_at(trace, time_ns)
+    if row is not None:
+        return row
+    starts = trace.group("gpu").start_ns
+    after = int(starts.searchsorted(time_ns))
+    cell_ns = scene.state.time.cell_ns
+    return after if after < len(starts) and starts[after] - time_ns < cell_ns else None
+
+
+def _trace_and_time(scene: Scene) -> tuple[RankTrace, int] | None:
+    """Return the trace of the selected rank, and the selected time on its clock."""
+    selection = scene.state.selection
+    lane = scene.findings.lanes.get(selection.rank or "")
+    if lane is None or selection.time_ns is None:
+        return None
+    trace = scene.trace(lane.label)
+    if trace is None:
+        return None
+    import numpy as np  # noqa: PLC0415  (after the first paint)
+
+    time_ns = np.array(scene.findings.origin_ns + selection.time_ns, np.int64)
+    return trace, int(lane.own(time_ns))
+
+
+def running_at(trace: RankTrace, time_ns: int) -> Running | None:
+    """Return the device work of a rank at a time of its own clock."""
+    row = _row_at(trace, time_ns)
+    if row is None:
+        return None
+    gpu = trace.group("gpu")
+    track = int(gpu.track[row])
+    stream = trace.tracks[track].stream if 0 <= track < len(trace.tracks) else -1
+    return Running(trace.text(int(gpu.name[row])), stream, int(gpu.dur_ns[row]))
+
+
+def _row_at(trace: RankTrace, time_ns: int) -> int | None:
+    gpu = trace.group("gpu")
+    passed = int(gpu.start_ns.searchsorted(time_ns, side="right"))
+    first = max(passed - _LOOK_BACK, 0)
+    ends = gpu.start_ns[first:passed] + gpu.dur_ns[first:passed]
+    rows = (ends > time_ns).nonzero()[0]
+    return first + int(rows[-1]) if len(rows) else None
+
 
 NONE = -1
 
@@ -231,3 +302,70 @@ def _key(table: EventTable, order: str) -> I64 | None:
     if order in _ASCENDING:
         return np.where(number < 0, np.iinfo(np.int64).max, number)  # unknown ones last
     return np.negative(number)
+
+
+_SEEN = 3
+
+
+class Hits(Struct, frozen=True):
+    """Ascending ``places`` of hits, in the unit of :func:`ccltui.tui.moves.time_moves.place`.
+
+    Times on the timeline, collectives in Alignment, rows in Events. ``seen`` lists existing names
+    where nothing matches.
+    """
+
+    places: I64
+    seen: tuple[str, ...] = ()
+
+
+def hits(view: View, findings: Findings, search: Search) -> Hits:
+    """Search the names of a pane. Raises re.error for a bad pattern."""
+    if search.among is Among.ROWS:
+        return _rows(view, findings, search)
+    if search.among is Among.COLLECTIVES:
+        return _matching_collectives(view, findings, search)
+    return _times(view, search)
+
+
+def _rows(view: View, findings: Findings, search: Search) -> Hits:
+    table = event_table(view, findings, search.rank, search.listing)
+    return _found(search, table.name[table.order], np.arange(len(table)), table.text)
+
+
+def _times(view: View, search: Search) -> Hits:
+    trace = view.facts.ranks[search.rank].trace
+    gpu = trace.group("gpu")
+    starts = view.on_job_clock(search.rank, gpu.start_ns) - view.origin_ns
+    return _found(search, gpu.name, starts, trace.text)
+
+
+def _matching_collectives(view: View, findings: Findings, search: Search) -> Hits:
+    """Match the type of a collective, or the kernel of the rank (else of the first member)."""
+    communicator = (findings.communicators or ())[search.communicator]
+    member = communicator.labels.index(search.rank) if search.rank in communicator.labels else 0
+    label = communicator.labels[member]
+    calls, trace = view.facts.named_calls[label], view.facts.ranks[label].trace
+    rows = view.arrivals.groups[communicator.number].match.rows[communicator.row, member]
+    here = np.flatnonzero(rows >= 0)
+    kernels = np.full(len(rows), -1, np.int64)
+    kernels[here] = calls.rows.events_of(trace).name[calls.rows.numbers[rows[here]]]
+    pairs, names = np.unique(
+        np.stack([communicator.kind_id.astype(np.int64), kernels]), axis=1, return_inverse=True
+    )
+
+    def text(name: int) -> str:
+        kind, kernel = pairs[:, name].tolist()
+        return f"{communicator.kind[kind]} {trace.text(kernel)}".rstrip()
+
+    return _found(search, names, np.arange(len(rows)), text)
+
+
+def _found(search: Search, names: I32 | I64, places: I64, text: Callable[[int], str]) -> Hits:
+    distinct, counts = np.unique(names, return_counts=True)
+    found = re.compile(search.pattern, re.IGNORECASE).search
+    matching = [name for name in distinct.tolist() if found(text(name))]
+    if matching:
+        return Hits(np.unique(places[np.isin(names, matching)]))
+    frequent = Counter(dict(zip(distinct.tolist(), counts.tolist(), strict=True)))
+    seen = tuple(text(name) for name, _ in frequent.most_common(_SEEN))
+    return Hits(np.empty(0, np.int64), seen)

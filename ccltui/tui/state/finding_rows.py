@@ -14,7 +14,7 @@ from ccltui.tui.state.scene import Scene, rank_name
 if TYPE_CHECKING:
     from ccltui.metrics.result import Result
     from ccltui.parsers.job import Job
-    from ccltui.tui.state.job_findings import Step
+    from ccltui.tui.state.answers import Step
 
 MOST_RANKS: Final = 8
 """Most rows of ranks; the last one stands for all others."""
@@ -42,7 +42,7 @@ class FindingsQuery(FileQuery["Sequence[Result]"], frozen=True):
 
     def answer(self, job: Job, cancelled: Callable[[], bool]) -> Sequence[Result]:
         """Return the result of the metric, made in a separate process."""
-        from ccltui.tui.state.side_tables import made_in_process  # noqa: PLC0415  (after the first paint)
+        from ccltui.tui.state.query_kinds import made_in_process  # noqa: PLC0415  (after the first paint)
 
         del job
         return made_in_process(partial(_findings_at, self.path), cancelled)

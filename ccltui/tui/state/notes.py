@@ -1,4 +1,4 @@
-"""Warnings and uncertain results, with advice where there is any."""
+"""Warnings and uncertain results, with advice where there is any, and panes that failed."""
 
 from __future__ import annotations
 
@@ -17,12 +17,39 @@ from ccltui.parsers.missing_ranks import MissingRanks, ranges_text
 from ccltui.parsers.names import listed, printable
 from ccltui.parsers.numbers import time_text
 from ccltui.tui.state.finding_rows import details
-from ccltui.tui.state.plugged_problems import plugged_problems
+from ccltui.tui.state.pane import all_panes
 from ccltui.tui.state.scene import Scene, rank_name
 
 if TYPE_CHECKING:
     from ccltui.metrics.result import Result
     from ccltui.parsers.job import Job
+    from ccltui.parsers.plug_ins import Skipped
+
+_skipped: list[Skipped] = []
+_failed: dict[str, Skipped] = {}
+
+
+def set_skipped(entries: list[Skipped]) -> None:
+    """Set the entries that are not used."""
+    _skipped[:] = entries
+
+
+def add_failure(pane: str, failed: Skipped) -> None:
+    """Add that a method of a pane has failed; the last failure of a pane is kept."""
+    _failed[pane] = failed
+
+
+def failure_of(pane: str) -> str:
+    """Return why a pane has no picture; "" where nothing failed."""
+    found = _failed.get(pane)
+    return "" if found is None else found.text
+
+
+def plugged_problems() -> tuple[str, ...]:
+    """Return one line for each entry that is not used, and for each pane that failed."""
+    names = {pane.name for pane in all_panes()}
+    failed = (one for name, one in _failed.items() if name in names)
+    return tuple(one.text for one in (*_skipped, *failed))
 
 
 _ADVICE: Final[Mapping[str, str]] = {

@@ -7,16 +7,47 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
-from ccltui.tui.state.answers import Query
-from ccltui.tui.state.job_findings import Span
-from ccltui.tui.state.name_search import Among
+from ccltui.draw.text import Line
+from ccltui.tui.state.answers import Query, Span
+from ccltui.tui.state.pane_states import AS_FOUND, Among, Sorting
 from ccltui.tui.state.scene import Scene, rank_name
-from ccltui.tui.state.sorting import AS_FOUND, Sorting
 from ccltui.tui.state.view_state import EventTarget, Shown, ViewState
-from ccltui.tui.styled_text import Line
 
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes
+    from ccltui.tui.state.compared import Compared, ComparedQuery
+
+
+def queries_of(scene: Scene) -> tuple[ComparedQuery, ...]:
+    """Return the query for the numbers of B, none without a second path."""
+    if scene.other is None:
+        return ()
+    from ccltui.tui.state.compared import query_of  # noqa: PLC0415  (rare)
+
+    query = query_of(scene)
+    return () if query is None else (query,)
+
+
+def compared(scene: Scene) -> Compared | None:
+    """Return the numbers of B under the filters of the view; None without a second path."""
+    if scene.other is None:
+        return None
+    from ccltui.tui.state.compared import STILL, Compared, query_of  # noqa: PLC0415  (rare)
+
+    found: Any = scene.answers.to(query_of(scene))
+    return Compared(STILL) if found is None or found.answer is None else found.answer
+
+
+_LEAST = 8
+_MOST = 24
+
+
+def gutter(scene: Scene) -> int:
+    """Return the columns for labels, one width for all charts so that their cells line up."""
+    longest = max((len(rank_name(label)) for label in scene.findings.lanes), default=0)
+    named = max((len(scene.row_name(label)) for label in scene.findings.lanes), default=0)
+    return min(max(2 * longest + 3, named + 2, _LEAST), _MOST)
+
 
 NO_TRACE: Final = "no trace is here: record one with torch.profiler or nsys (docs/collect.md)"
 """Reason why a pane of traces is not offered where only logs, dumps or tables lie."""

@@ -1,16 +1,80 @@
-"""Typed access to the part of a view that belongs to one pane: charts, Events and Overview."""
+"""Names of the panes, and typed access to the part of a view that belongs to one pane."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Final, Generic, Protocol, Self, TypeVar, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ccltui.tui.state.pane_names import ALIGNMENT, EVENTS, OVERVIEW, TIMELINE
-from ccltui.tui.state.sorting import AS_FOUND, IN_TIME, Sorting
+OVERVIEW: Final = "overview"
+METRICS: Final = "metrics"
+METRIC: Final = "metric"
+ALIGNMENT: Final = "alignment"
+TIMELINE: Final = "timeline"
+EVENTS: Final = "events"
+FILES: Final = "files"
+STEPS: Final = "steps"
+KERNELS: Final = "kernels"
+PARALLELISM: Final = "parallelism"
+RANKS: Final = "ranks"
+RUNS: Final = "runs"
+CLUSTER: Final = "cluster"
+REPORTS: Final = "reports"
+HANGS: Final = "hangs"
+HOURS: Final = "hours"
+
+
+Value = str | int | float | None
+"""What a row is sorted by: text, a number, or None where it is not known."""
+
+
+class Sorting(Struct, frozen=True):
+    """Title of the column that rows are sorted by, "" for the order in which they are found.
+
+    Numbers are largest first and texts in order of letters, the other way round where ``reverse``.
+    """
+
+    column: str = ""
+    reverse: bool = False
+
+    def following(self, columns: Sequence[str], step: int) -> Sorting:
+        """Return the order by the next column, or the previous for -1; after the last comes none.
+
+        Args:
+            columns: titles of the columns; "" is the order in which the rows are found.
+            step: 1 or -1.
+        """
+        at = columns.index(self.column) if self.column in columns else 0
+        return Sorting(columns[(at + step) % len(columns)])
+
+    def order(self, values: Sequence[Value]) -> list[int]:
+        """Return the places of values in this order; those that are not known are last."""
+        known = [place for place, value in enumerate(values) if value is not None]
+        texts = [place for place in known if isinstance(values[place], str)]
+        texts.sort(key=lambda place: str(values[place]).lower(), reverse=self.reverse)
+        numbers = [place for place in known if not isinstance(values[place], str)]
+        numbers.sort(key=lambda place: float(values[place] or 0), reverse=not self.reverse)
+        unknown = [place for place, value in enumerate(values) if value is None]
+        return [*numbers, *texts, *unknown]
+
+    def marked(self, title: str) -> str:
+        """Return the heading of a column, with a mark where it is the one of the order."""
+        return f"{'▴' if self.reverse else '▼'}{title}" if title and title == self.column else title
+
+    @property
+    def text(self) -> str:
+        """Return the order for a legend, "" for the order in which rows are found."""
+        if not self.column:
+            return "reversed" if self.reverse else ""
+        return f"by {self.column}{', reversed' if self.reverse else ''}"
+
+
+AS_FOUND: Final = Sorting()
+IN_TIME: Final = Sorting("start")
+
 
 S = TypeVar("S")
 
@@ -134,3 +198,21 @@ class OverviewState(Struct, frozen=True):
 
 
 OVERVIEW_STATE: Final = OwnState(OVERVIEW, OverviewState())
+
+
+class Among(Enum):
+    """Kind of names that a search covers, which also defines the unit of the places of its hits."""
+
+    TIMES = "device work of a rank: starts in ns since the origin"
+    COLLECTIVES = "collectives of a communicator: their numbers"
+    ROWS = "rows of a list of events: their places"
+
+
+class Search(Struct, frozen=True):
+    """Regular expression, and the names that it is matched with."""
+
+    among: Among
+    rank: str
+    communicator: int
+    listing: Listing
+    pattern: str

@@ -1,32 +1,174 @@
-"""Kinds of queries, each with the function that answers it in the server process."""
+"""Kinds of queries, each with the function that answers it in the server process.
+
+Tables of files beside the traces are read in a process of their own, which cancelling ends. A
+``ProcessPoolExecutor`` cannot end work that has begun, and ``multiprocessing.Pool`` does not notice
+that a worker has died: a process and a pipe do both.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+import multiprocessing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from ccltui.tui.state.answers import ViewQuery
-from ccltui.tui.state.name_search import Search
-from ccltui.tui.state.pane_states import Listing
+from msgspec import Struct, structs
+
+from ccltui.parsers.ingest.rank_worker import ignore_sigint
+from ccltui.parsers.ingest.worker_pool import starting
+from ccltui.tui.state.answers import Findings, ViewQuery
+from ccltui.tui.state.pane import Record
+from ccltui.tui.state.pane_states import Listing, Search
 from ccltui.tui.state.view_state import EventTarget, Versus
+from ccltui.tui.terminal import compat
 
 if TYPE_CHECKING:
     from ccltui.draw.lanes import Track
     from ccltui.metrics.compare.step_diff import StepDiff, Waterfall
     from ccltui.metrics.device.repetition import Block
     from ccltui.metrics.device.work_pivot import PivotColumns
-    from ccltui.metrics.findings.causes.instance_report import CausalChain
+    from ccltui.metrics.findings.causes.cause_search import Link
+    from ccltui.metrics.findings.causes.instance_report import CausalChain, Instance, LagHistory
     from ccltui.metrics.findings.rank_time.step_parts import StepParts
     from ccltui.metrics.findings.slow_steps import StepCulprits
     from ccltui.metrics.inspection.event_facts import EventReport
+    from ccltui.metrics.metric import Metric
     from ccltui.metrics.model.launch_site import LaunchSite
     from ccltui.metrics.result import Result
     from ccltui.metrics.view.job_view import View
-    from ccltui.tui.state.collective_detail import Detail
-    from ccltui.tui.state.event_table import EventTable
-    from ccltui.tui.state.job_findings import Findings
+    from ccltui.parsers.job import Job
+    from ccltui.tui.state.event_table import EventTable, Hits
     from ccltui.tui.state.rank_lanes import HostLanes, Streams
-    from ccltui.tui.state.search_hits import Hits
+
+T = TypeVar("T")
+
+_POLL_S: Final = 0.1
+
+
+def run_in_process(make: Callable[[], T], cancelled: Callable[[], bool]) -> T | None:
+    """Return what ``make`` returns in a spawned process; None once cancelled.
+
+    Raises:
+        RuntimeError: The process ended before it was done.
+        Exception: Any exception that ``make`` raises.
+    """
+    compat.prepare_for_processes()
+    context = multiprocessing.get_context("spawn")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_make, args=(make, sender), daemon=True)
+    with sender, starting():
+        process.start()
+    try:
+        while not receiver.poll(_POLL_S):
+            if cancelled():
+                return None
+        made = receiver.recv()
+    except EOFError:
+        raise RuntimeError("the process that reads has ended early") from None
+    finally:
+        process.terminate()
+        process.join()
+        receiver.close()
+    if isinstance(made, Exception):
+        raise made
+    return cast("T", made)
+
+
+def _make(make: Callable[[], object], sender: Connection) -> None:
+    ignore_sigint()
+    try:
+        sender.send(make())
+    except Exception as error:  # raised again in the explorer, which has the screen
+        sender.send(error)
+
+
+R = TypeVar("R")
+
+_SHORT_BYTES: Final = 1_000_000
+"""Most bytes of text read within a frame or two; longer texts must not delay the keys."""
+_CATEGORIES: Final = frozenset({"runs", "cluster"})
+
+
+def of_traces() -> dict[str, Metric]:
+    """Return the metrics of the Overview; those of runs and machines have their own panes."""
+    from ccltui.metrics.registry import metrics  # noqa: PLC0415  (after the first paint)
+
+    found = metrics().items()
+    return {name: one for name, one in found if one.in_all and one.category not in _CATEGORIES}
+
+
+def has_short_texts(job: Job) -> bool:
+    """Return whether the texts of a directory are short enough to read without delaying keys."""
+    text = sum(file.size_bytes for file in job.discovery.files if file.format.read_by_line)
+    return text <= _SHORT_BYTES
+
+
+def made_in_process(make: Callable[[], Sequence[R]], cancelled: Callable[[], bool]) -> Sequence[R]:
+    """Return the rows, made in a separate process; none once ``cancelled``: that process ends."""
+    return run_in_process(make, cancelled) or ()
+
+
+def records_of(rows: Sequence[Any]) -> Iterator[Record]:
+    """Convert rows, which are structs, for export; curves are left out."""
+    for one in rows:
+        values = structs.asdict(one)
+        values.pop("loss_curve", None)
+        values.pop("rate_curve", None)
+        done = values.pop("completeness", None)
+        if done is not None:
+            values |= {"state": done.state, "missing": ", ".join(done.missing)}
+        remarks = values.pop("remarks", None)
+        if remarks is not None:
+            values["remarks"] = "; ".join(remarks)
+        yield values
+
+
+class Stop(Struct, frozen=True):
+    """Position of a link of the chain: rank and time, and a collective where one is in view."""
+
+    label: str
+    time_ns: int
+    communicator: int | None = None
+    k: int | None = None
+
+
+class Detail(Struct, frozen=True):
+    """Details of a collective; ``stops`` are the links of its chain, in order.
+
+    ``history`` is the usual lag of ranks at such a collective.
+    """
+
+    instance: Instance
+    stops: tuple[Stop, ...]
+    history: LagHistory | None = None
+
+
+def detail(view: View, findings: Findings, number: int, row: int) -> Detail:
+    """Compute the details of a collective. Raises IndexError when it does not exist."""
+    from ccltui.metrics.findings.causes.instance_report import (  # noqa: PLC0415  (server process)
+        describe,
+        lag_history,
+    )
+
+    found = describe(view, number, row)
+    history = lag_history(view.arrivals.groups[number], row)
+    return Detail(found, tuple(_stop(view, findings, link) for link in found.chain), history)
+
+
+def _stop(view: View, findings: Findings, link: Link) -> Stop:
+    if link.number < 0:  # a transfer between two ranks, which is a call of its own
+        start_ns = view.facts.named_calls[link.label].start_ns[link.row : link.row + 1]
+        return Stop(link.label, int(view.on_job_clock(link.label, start_ns)[0]) - view.origin_ns)
+    arrived = view.arrivals.groups[link.number]
+    start = int(arrived.start_ns[link.row, arrived.labels.index(link.label)])
+    stop = Stop(link.label, start - view.origin_ns)
+    for index, communicator in enumerate(findings.communicators or ()):
+        if communicator.number == link.number:
+            places = (communicator.row == link.row).nonzero()[0]
+            if len(places):
+                return Stop(stop.label, stop.time_ns, index, int(places[0]))
+    return stop
+
 
 # Answers import metrics in methods: the process with the screen does not need them.
 
@@ -60,8 +202,6 @@ class DetailQuery(ViewQuery["Detail"], frozen=True):
 
     def answer(self, view: View, findings: Findings) -> Detail:
         """Return the details of the collective from the metrics."""
-        from ccltui.tui.state.collective_detail import detail  # noqa: PLC0415
-
         return detail(view, findings, self.number, self.row)
 
 
@@ -94,7 +234,7 @@ class HitQuery(ViewQuery["Hits"], frozen=True):
 
     def answer(self, view: View, findings: Findings) -> Hits:
         """Return the places of the matches."""
-        from ccltui.tui.state.search_hits import hits  # noqa: PLC0415
+        from ccltui.tui.state.event_table import hits  # noqa: PLC0415
 
         return hits(view, findings, self.search)
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ccltui.tui.state.answers import Answers
-from ccltui.tui.state.job_findings import Findings
+from ccltui.tui.state.answers import Answers, Findings
 from ccltui.tui.state.session import Session
 from ccltui.tui.state.view_state import History, Order, ViewState
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from ccltui.parsers.columns import RankTrace
     from ccltui.tui.other_path import OtherPath
     from ccltui.tui.state.communicator import Communicator
-    from ccltui.tui.state.followed import Followed
+    from ccltui.tui.state.session import Followed
 
 
 class Picked(Enum):

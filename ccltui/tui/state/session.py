@@ -1,19 +1,189 @@
-"""Immutable snapshot of the loaded data, with a generation; replaced as ranks arrive."""
+"""Immutable snapshot of the loaded data and of its captures; replaced as ranks arrive."""
 
 from __future__ import annotations
 
 import math
+import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ccltui.draw.palette import Ink
 from ccltui.metrics.view.view_options import ViewOptions
+from ccltui.parsers import numbers
+from ccltui.parsers.numbers import counted
+from ccltui.tui.state.answers import ViewQuery
 
 if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+    from ccltui.parsers.discovery.discover import Capture
     from ccltui.parsers.job import Job
-    from ccltui.tui.state.job_findings import Step
+    from ccltui.report.gates import Gate, Verdict
+    from ccltui.tui.options import FollowSettings
+    from ccltui.tui.state.answers import Findings, Step
+
+
+class Looked(Struct, frozen=True):
+    """One look at the directory: when (seconds since 1970), what differs from the look before.
+
+    ``waiting`` are the files that are not opened yet, and why. ``ended`` is why no further look
+    follows, "" where one does.
+    """
+
+    at_s: float
+    new: tuple[str, ...] = ()
+    grown: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+    waiting: Mapping[str, str] = field(default_factory=dict)
+    ended: str = ""
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether any file came, grew or went."""
+        return bool(self.new or self.grown or self.gone)
+
+    def told(self) -> str:
+        """Return what differs, in words; "" where nothing does."""
+        parts = ((self.new, "new"), (self.grown, "grown"), (self.gone, "gone"))
+        return ", ".join(f"{len(paths)} {what}" for paths, what in parts if paths)
+
+
+class Followed(Struct, frozen=True):
+    """What the screen shows of a followed directory. ``chosen`` is the selection of the alerts."""
+
+    alerts: tuple[Gate, ...] = ()
+    chosen: ViewOptions = field(default_factory=ViewOptions)
+    last: Looked | None = None
+    changed: Looked | None = None  # the last look that found a difference
+    verdicts: tuple[Verdict, ...] = ()  # of all alerts on the newest complete findings
+    alerted: bool = False  # whether any alert ever became true
+
+    @classmethod
+    def of(cls, settings: FollowSettings | None, chosen: ViewOptions) -> Followed | None:
+        """Return the state before the first look, None where nothing is followed."""
+        return None if settings is None else cls(settings.alerts, chosen)
+
+    def after_look(self, looked: Looked) -> Followed:
+        """Return the state after a look."""
+        changed = looked if looked.has_changes else self.changed
+        return replace(self, last=looked, changed=changed)
+
+    def judged(self, verdicts: tuple[Verdict, ...]) -> Followed:
+        """Return the state after the alerts were judged on newer findings."""
+        return replace(self, verdicts=verdicts, alerted=self.alerted or any(_holding(verdicts)))
+
+    def became_true(self, before: Followed | None) -> list[Verdict]:
+        """Return the alerts that hold and did not hold before."""
+        known = set() if before is None else {one.gate.text for one in _holding(before.verdicts)}
+        return [one for one in _holding(self.verdicts) if one.gate.text not in known]
+
+    def told(self, width: int) -> str:
+        """Return when the directory was last looked at, and what came; shorter where it is narrow.
+
+        Args:
+            width: Cells of the whole line.
+        """
+        if self.last is None:
+            return "looking"
+        if self.last.ended:
+            return f"no longer followed: {self.last.ended}"
+        parts = [f"looked {clock_time(self.last.at_s)}"]
+        if self.last.has_changes:
+            parts.append(self.last.told())
+        elif self.changed is not None and width >= _WIDE:
+            parts.append(f"unchanged since {clock_time(self.changed.at_s)}")
+        if self.last.waiting and width >= _WIDE:
+            waiting = len(self.last.waiting)
+            parts.append(f"{counted(waiting, 'file')} {'waits' if waiting == 1 else 'wait'}")
+        return ", ".join(parts)
+
+    def alert_text(self) -> str:
+        """Return the conditions that hold, "" where none does."""
+        return "; ".join(one.gate.text for one in _holding(self.verdicts))
+
+
+_WIDE = 100
+
+
+def _holding(verdicts: tuple[Verdict, ...]) -> list[Verdict]:
+    return [one for one in verdicts if one.tripped]
+
+
+def clock_time(at_s: float) -> str:
+    """Return the local time of day of a time since 1970, in s."""
+    return time.strftime("%H:%M:%S", time.localtime(at_s))
+
+
+class AlertsQuery(ViewQuery["tuple[Verdict, ...]"], frozen=True):
+    """Query for the alerts by the texts of their conditions, on the selection of the start."""
+
+    keeps_last = True
+
+    generation: int
+    alerts: tuple[str, ...]
+    chosen: ViewOptions
+
+    def answer(self, view: View, findings: Findings) -> tuple[Verdict, ...]:
+        """Judge the conditions; metrics that the findings lack are computed here."""
+        from ccltui.metrics.registry import find  # noqa: PLC0415
+        from ccltui.metrics.view.job_view import View as NewView  # noqa: PLC0415
+        from ccltui.report.gates import judge, parse_gate  # noqa: PLC0415
+
+        is_shown = view.options == self.chosen
+        known = findings.results if is_shown else {}
+        whole = view if is_shown else NewView(view.job, self.chosen, previous=view)
+        verdicts = []
+        for gate in map(parse_gate, self.alerts):
+            metric = find(gate.metric)
+            result = known[metric.name] if metric.name in known else metric.run(whole)
+            verdicts.append(judge(gate, result))
+        return tuple(verdicts)
+
+
+class FileRow(Struct, frozen=True):
+    """Cells of a row (name, kind, rank, size, state), and the capture that enter opens.
+
+    ``rank`` is the number of the rank, or of the ranks of a capture.
+    """
+
+    cells: tuple[str, str, str, str, str]
+    capture: str | None
+    rank: int | None
+    size_bytes: int
+    ink: Ink = Ink.TEXT
+    kind_of_files: str = ""  # of a capture: that of most of its files
+    files: str = ""  # of a capture: their number in words
+
+
+def capture_rows(session: Session) -> list[FileRow]:
+    """Return the rows of captures, none where there is no choice."""
+    job = session.job
+    captures = () if job is None else job.discovery.captures
+    if job is None or len(captures) < 2:
+        return []
+    return [_capture_row(job, capture) for capture in captures]
+
+
+def _capture_row(job: Job, capture: Capture) -> FileRow:
+    """Return the row of a capture: number of loaded ranks, and whether it is the open one."""
+    name = capture.name or "(the directory itself)"
+    of = "" if capture.world_size is None else f" of {capture.world_size}"
+    size_bytes = sum(file.size_bytes for file in capture.files)
+    size = numbers.decimal_size(size_bytes)
+    opened = capture.name == job.capture.name
+    state = "open" if opened else "enter opens it"
+    if not capture.complete:
+        state += ", ranks are missing"
+    cells = (name, "capture", f"{len(capture.ranks)}{of}", size, state)
+    target, ink = (None, Ink.STRONG) if opened else (capture.name, Ink.TEXT)
+    kinds = Counter(file.kind.replace("_", " ") for file in capture.files).most_common(1)
+    kind = kinds[0][0] if kinds else ""
+    files = numbers.counted(len(capture.files), "file")
+    return FileRow(cells, target, len(capture.ranks), size_bytes, ink, kind, files)
+
 
 Phase = Literal["opening", "loading", "ready", "stopped", "failed"]
 FileStatus = Literal["queued", "reading", "done", "failed"]

@@ -8,11 +8,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from ccltui.tui.state.answers import Answered, FileQuery, Query
-from ccltui.tui.state.followed import AlertsQuery
-from ccltui.tui.state.name_search import Among, Search
 from ccltui.tui.state.pane import all_panes, drawer_shows, pane_in_view, pane_named
-from ccltui.tui.state.pane_names import STEPS
-from ccltui.tui.state.pane_states import TIMELINE_STATE, Listing, listing_of
+from ccltui.tui.state.pane_states import STEPS, TIMELINE_STATE, Among, Listing, Search, listing_of
 from ccltui.tui.state.query_kinds import (
     BlockQuery,
     ChainQuery,
@@ -32,14 +29,14 @@ from ccltui.tui.state.query_kinds import (
     WaterfallQuery,
 )
 from ccltui.tui.state.scene import Picked, Scene
+from ccltui.tui.state.session import AlertsQuery
 from ccltui.tui.state.view_state import Shown
 
 if TYPE_CHECKING:
     from ccltui.metrics.findings.rank_time.step_parts import StepParts
     from ccltui.metrics.findings.slow_steps import StepCulprits
     from ccltui.report.gates import Verdict
-    from ccltui.tui.state.event_table import EventTable
-    from ccltui.tui.state.search_hits import Hits
+    from ccltui.tui.state.event_table import EventTable, Hits
 
 # Answers import metrics in methods: the process with the screen does not need them.
 
@@ -128,7 +125,7 @@ def launch_query(scene: Scene) -> LaunchQuery | None:
     rank = scene.state.selection.rank
     if rank is None or rank not in TIMELINE_STATE.of(scene.state).hosts:
         return None
-    from ccltui.tui.state.kernel_at import row_at_cursor  # noqa: PLC0415  (imports numpy)
+    from ccltui.tui.state.event_table import row_at_cursor  # noqa: PLC0415  (imports numpy)
 
     row = row_at_cursor(scene)
     return None if row is None else LaunchQuery(scene.findings.generation, rank, row)

@@ -9,24 +9,56 @@ for a driver to write past the model of the screen and to move cells.
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import os
+import re
 import select
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from multiprocessing import resource_tracker
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from textual.app import App
 from textual.driver import Driver
 from textual.geometry import Region, Size
 from textual.screen import Screen
 
-from ccltui.tui.terminal.screen_cells import Shift
+from ccltui.tui.terminal.screen_model import Shift
 
 if TYPE_CHECKING:
     from textual.drivers.linux_driver import LinuxDriver
+
+_FONT_FACES: Final = re.compile(r"\s*@font-face \{.*?\}(?=\n)", re.DOTALL)
+
+
+def screen_picture(app: App[Any], title: str | None = None) -> str:
+    """Return Textual's screenshot without its fonts, which a viewer would load from another host.
+
+    The fonts of the machine that shows it take their place; the width of each text is stated in it.
+    """
+    return _FONT_FACES.sub("", app.export_screenshot(title=title))
+
+
+_SCREEN_CHUNK: Final = 700  # GNU screen drops longer strings
+
+
+def osc52(text: str, environ: Mapping[str, str]) -> str:
+    """Return the sequence that puts ``text`` on the clipboard.
+
+    tmux handles the sequence itself if it is configured to set clipboards, and forwards a wrapped
+    one if it is configured to let sequences pass. The configuration cannot be seen from here, so
+    both are sent; tmux ignores what it does not allow. GNU screen only forwards, in pieces.
+    """
+    plain = f"\x1b]52;c;{base64.b64encode(text.encode()).decode('ascii')}\x07"
+    if "TMUX" in environ:
+        return plain + f"\x1bPtmux;{plain.replace(chr(27), chr(27) * 2)}\x1b\\"
+    if environ.get("TERM", "").startswith("screen"):
+        pieces = [plain[at : at + _SCREEN_CHUNK] for at in range(0, len(plain), _SCREEN_CHUNK)]
+        return "".join(f"\x1bP{piece}\x1b\\" for piece in pieces)
+    return plain
+
 
 _HANGUP_CHECK_S = 1.0
 _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
@@ -132,8 +164,6 @@ def leave_at_hangup(app: App[Any]) -> None:
 
 def copy(app: App[Any], text: str) -> None:
     """Put a text on the clipboard of the user's terminal, bypassing the model of its screen."""
-    from ccltui.tui.terminal.clipboard import osc52  # noqa: PLC0415  (after the first paint)
-
     app._clipboard = text
     write = getattr(app._driver, "write_past", None) or getattr(app._driver, "write", None)
     if write is not None:

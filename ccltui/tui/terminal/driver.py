@@ -35,8 +35,7 @@ from textual.message import Message
 
 from ccltui.report.session_log import LOG
 from ccltui.tui.terminal import compat
-from ccltui.tui.terminal.screen_cells import Shift
-from ccltui.tui.terminal.screen_model import ScreenModel
+from ccltui.tui.terminal.screen_model import ScreenModel, Shift
 
 _POLL_S: Final = 0.1
 _READ_BYTES: Final = 4096

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ccltui.draw.palette import Ink
+from ccltui.draw.text import Line
 from ccltui.tui.state.pane import Pane
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.styled_text import Line
 
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes

@@ -10,7 +10,7 @@ from ccltui.tui.actions.action_list import GROUPS, active, all_actions, by_id
 from ccltui.tui.input.keymap import Keymap
 from ccltui.tui.input.prompts import OF
 from ccltui.tui.panes import PANES
-from ccltui.tui.state.pane_names import ALIGNMENT, OVERVIEW, TIMELINE
+from ccltui.tui.state.pane_states import ALIGNMENT, OVERVIEW, TIMELINE
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
 

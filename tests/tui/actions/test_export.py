@@ -18,21 +18,22 @@ from ccltui.metrics.view.job_view import View
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.window import Window
-from ccltui.tui.actions.clipboard_actions import command_line, take_picture
 from ccltui.tui.actions.export import (
     Export,
+    command_line,
     export_to,
     free_name,
     rows_of,
     suggestion,
     tabular,
+    take_picture,
     write_rows,
 )
 from ccltui.tui.engine.analysis import answer
 from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.panes.events import event_query
 from ccltui.tui.panes.metrics import METRICS as PANE
-from ccltui.tui.state.pane_names import EVENTS, METRIC, METRICS, OVERVIEW, TIMELINE
+from ccltui.tui.state.pane_states import EVENTS, METRIC, METRICS, OVERVIEW, TIMELINE
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Area, Drawer
 from ccltui.tui.state.wanted_queries import answered

@@ -11,20 +11,19 @@ from msgspec.structs import replace
 from msgspec.structs import replace as replace_struct
 
 from ccltui.draw.palette import SHADED, Ink
+from ccltui.draw.text import Line
 from ccltui.metrics.result import Reason
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.window import Window
 from ccltui.tui.actions.action_list import by_id
-from ccltui.tui.chrome import chrome_lines, load_bar
+from ccltui.tui.chrome import canvas, chrome_lines
 from ccltui.tui.chrome.chrome_lines import status, whole_facts
 from ccltui.tui.moves import view_moves
 from ccltui.tui.panes import PANES
 from ccltui.tui.state.pane import pane_named
-from ccltui.tui.state.pane_names import METRICS, OVERVIEW, STEPS, TIMELINE
-from ccltui.tui.state.pane_states import TIMELINE_STATE
+from ccltui.tui.state.pane_states import METRICS, OVERVIEW, STEPS, TIMELINE, TIMELINE_STATE
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
-from ccltui.tui.styled_text import Line
 
 
 def text(line: Line) -> str:
@@ -41,8 +40,8 @@ def test_every_line_is_as_wide_as_the_screen(width: int) -> None:
             chrome_lines.tabs(found, width),
             *status(found, width),
             chrome_lines.keys(found, width),
-            load_bar.load_total(found.session, width),
-            *load_bar.load_files(found.session, width, 4),
+            canvas.load_total(found.session, width),
+            *canvas.load_files(found.session, width, 4),
         ]
 
         assert {len(text(line)) for line in drawn} == {width}
@@ -256,11 +255,11 @@ def test_loading_shows_a_bar_for_each_file_and_one_in_all() -> None:
     session = session.with_job(full_job(plan), {"rank0.json": ""})
     session = session.with_job(full_job(plan), {"rank3.json": "x"})
 
-    assert text(load_bar.load_total(session, 110)) == (
+    assert text(canvas.load_total(session, 110)) == (
         " loading ███████████████           4/4 ranks  10 MB of 16 MB"
         "                esc stops and keeps what is there "
     )
-    (row,) = load_bar.load_files(session, 80, 1)
+    (row,) = canvas.load_files(session, 80, 1)
     assert text(row).rstrip() == (
         " r1     ████▌      r2                r3     x failed   r0     █████████"
     )

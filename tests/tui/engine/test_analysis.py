@@ -28,7 +28,7 @@ from ccltui.parsers.job import open_job
 from ccltui.tui.engine.analysis import Analyst
 from ccltui.tui.engine.background import GROWTH, PATIENCE, Analysed, is_due
 from ccltui.tui.engine.messages import Fact, FindingsReady
-from ccltui.tui.state.job_findings import Findings
+from ccltui.tui.state.answers import Findings
 from ccltui.tui.state.session import Phase, Session
 
 WHOLE = full_job(Plan(ranks=2))

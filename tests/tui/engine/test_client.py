@@ -28,16 +28,14 @@ from ccltui.parsers.job import Job, open_job, start_job
 from ccltui.parsers.store import stored_columns
 from ccltui.parsers.store.stored_columns import StoredColumns, map_columns
 from ccltui.parsers.window import parse_window
+from ccltui.tui.engine import messages
 from ccltui.tui.engine import server as analysis_process
-from ccltui.tui.engine import server_messages
 from ccltui.tui.engine.analysis import Analyst
 from ccltui.tui.engine.array_transfer import Channel
 from ccltui.tui.engine.client import AGAIN, LATER, TWICE, RemoteAnalyst
 from ccltui.tui.engine.messages import Fact, FindingsReady, Problem
-from ccltui.tui.state.answers import Answered
-from ccltui.tui.state.job_findings import Findings
-from ccltui.tui.state.name_search import Among, Search
-from ccltui.tui.state.pane_states import COLLECTIVES, Listing
+from ccltui.tui.state.answers import Answered, Findings
+from ccltui.tui.state.pane_states import COLLECTIVES, Among, Listing, Search
 from ccltui.tui.state.query_kinds import (
     BlockQuery,
     ChainQuery,
@@ -49,10 +47,10 @@ from ccltui.tui.state.query_kinds import (
     LaunchQuery,
     StepsQuery,
     StreamQuery,
+    of_traces,
 )
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
-from ccltui.tui.state.side_tables import of_traces
 
 LONGEST_S = 60.0
 
@@ -379,7 +377,7 @@ def test_an_end_right_behind_the_end_of_a_run_is_reported(
     server = own_process._server
     assert server is not None
 
-    together: list[Any] = [server_messages.RunFinished(1, complete=True), None]
+    together: list[Any] = [messages.RunFinished(1, complete=True), None]
     assert own_process._process(together, server, posted) is True
     assert posted.problems == [LATER]
 
@@ -489,8 +487,8 @@ def test_a_rank_sent_repeatedly_is_mapped_once(
         for number in range(1, 4):
             handed = detach_columns(replace(job.ranks[0], label=f"{number}"))
             assert handed is not None
-            server._handle(server_messages.AddRank(number, handed), None)
-            server._handle(server_messages.SetJob(replace(job, ranks=()), (number,)), None)
+            server._handle(messages.AddRank(number, handed), None)
+            server._handle(messages.SetJob(replace(job, ranks=()), (number,)), None)
 
     assert mapped == [place.path]
     assert [rank.label for rank in server._ranks.values()] == ["3"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from ccltui.tui.engine.idle_imports import OF_ANSWERS, OF_SCREEN, import_modules
+from ccltui.tui.engine.idle_work import OF_ANSWERS, OF_SCREEN, import_modules
 
 
 def test_all_of_them_exist_and_are_there_afterwards() -> None:

@@ -7,10 +7,9 @@ from explorers import Settle, Start
 from fakes import Plan, scene
 
 from ccltui.tui.actions.action_list import all_actions, by_id
-from ccltui.tui.input.command_palette import Commands
-from ccltui.tui.input.prompt_line import Prompt
-from ccltui.tui.input.prompted_list import Chosen
-from ccltui.tui.state.pane_names import ALIGNMENT, EVENTS, OVERVIEW, TIMELINE
+from ccltui.tui.input.picker import Commands
+from ccltui.tui.input.prompted_list import Chosen, Prompt
+from ccltui.tui.state.pane_states import ALIGNMENT, EVENTS, OVERVIEW, TIMELINE
 from ccltui.tui.state.scene import Scene
 
 

@@ -18,7 +18,7 @@ from ccltui.tui.chrome import chrome_lines as lines
 from ccltui.tui.chrome.help_page import help_lines
 from ccltui.tui.input.keymap import Keymap, bind, checked, conflicts, key_lines, works_in
 from ccltui.tui.state.pane import pane_named
-from ccltui.tui.state.pane_names import ALIGNMENT, EVENTS, TIMELINE
+from ccltui.tui.state.pane_states import ALIGNMENT, EVENTS, TIMELINE
 
 
 def test_settings_are_read_from_toml() -> None:

@@ -12,13 +12,20 @@ from textual.pilot import Pilot
 from ccltui.draw.planes import Planes
 from ccltui.parsers.columns import Note
 from ccltui.tui.app import Explorer
-from ccltui.tui.input import mouse
+from ccltui.tui.input import control
 from ccltui.tui.panes import alignment_picture, first_screen, timeline_picture
 from ccltui.tui.panes.metrics import METRICS as PANE
 from ccltui.tui.panes.metrics import REMARKS, UNAVAILABLE
-from ccltui.tui.state.pane_names import ALIGNMENT, METRICS, OVERVIEW, RANKS, STEPS, TIMELINE
-from ccltui.tui.state.pane_states import EVENTS_STATE
-from ccltui.tui.state.rank_labels import gutter
+from ccltui.tui.state.pane import gutter
+from ccltui.tui.state.pane_states import (
+    ALIGNMENT,
+    EVENTS_STATE,
+    METRICS,
+    OVERVIEW,
+    RANKS,
+    STEPS,
+    TIMELINE,
+)
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Area, Drawer, Shown
 
@@ -55,10 +62,10 @@ def test_a_click_on_the_timeline_selects_rank_and_time() -> None:
     planes = timeline_picture.paint(found, 30, 80)
 
     for row in (y, y + 1):  # the network row is of the same rank
-        state = mouse.clicked(found, planes, left + 10, row)
+        state = control.clicked(found, planes, left + 10, row)
         assert state.selection.rank == "3"
         assert state.selection.time_ns == (found.state.time.k0 + 10) * found.state.time.cell_ns
-    label = mouse.clicked(found, planes, 2, y)
+    label = control.clicked(found, planes, 2, y)
     assert label.selection.rank == "3"
     assert label.selection.time_ns == found.state.selection.time_ns
 
@@ -68,11 +75,11 @@ def test_a_click_on_the_heat_map_selects_the_latest_of_a_cell() -> None:
     planes = alignment_picture.paint(found, 20, 80)
     at = gutter(found) + found.state.columns.repeat * 40 // found.state.columns.per_cell
 
-    state = mouse.clicked(found, planes, at, 3)
+    state = control.clicked(found, planes, at, 3)
 
     assert state.selection.k == 40
     assert state.selection.rank == "2"
-    beyond = mouse.clicked(found, planes, 79, 3)
+    beyond = control.clicked(found, planes, 79, 3)
     assert beyond.selection.k in (found.state.selection.k, 83)
 
 
@@ -81,7 +88,7 @@ def test_a_row_shared_by_ranks_selects_the_first(ranks: int) -> None:
     found = scene(Plan(ranks=ranks))
     planes = alignment_picture.paint(found, 20, 80)
 
-    state = mouse.clicked(found, planes, 2, 3)
+    state = control.clicked(found, planes, 2, 3)
 
     text = planes.row_text(3)[1 : gutter(found)].strip()
     assert text.startswith(f"r{state.selection.rank}")
@@ -90,22 +97,22 @@ def test_a_row_shared_by_ranks_selects_the_first(ranks: int) -> None:
 def test_the_wheel_zooms_at_the_pointer_and_pans_with_shift() -> None:
     found = scene(pane=TIMELINE)
     x = gutter(found) + 30
-    before = mouse.time_at(found, x)
+    before = control.time_at(found, x)
 
-    closer = found.with_state(mouse.turned(found, x, up=True, shifted=False))
+    closer = found.with_state(control.turned(found, x, up=True, shifted=False))
     assert closer.state.time.cell_ns < found.state.time.cell_ns
-    assert abs(mouse.time_at(closer, x) - before) <= closer.state.time.cell_ns
-    panned = mouse.turned(closer, x, up=False, shifted=True)
+    assert abs(control.time_at(closer, x) - before) <= closer.state.time.cell_ns
+    panned = control.turned(closer, x, up=False, shifted=True)
     assert panned.time.k0 == closer.state.time.k0 + closer.state.time.cells // 10
-    wide = mouse.turned(closer, x, up=False, shifted=False)
+    wide = control.turned(closer, x, up=False, shifted=False)
     assert wide.time.cell_ns > closer.state.time.cell_ns
 
 
 def test_a_drag_measures_within_the_view() -> None:
     found = scene(pane=TIMELINE)
-    start = mouse.time_at(found, gutter(found) + 5)
+    start = control.time_at(found, gutter(found) + 5)
 
-    state = mouse.dragged(found, start, 10_000)
+    state = control.dragged(found, start, 10_000)
 
     assert state.area == Area(start, found.state.time.right_ns)
     assert state.time == found.state.time
@@ -126,11 +133,11 @@ def test_a_click_in_overview_shows_evidence_or_selects_the_row_under_it(width: i
     planes = first_screen.paint(found, 40, width)
     rows = [(y, 3, row) for y, row in planes.listed.items()]
     rows += [(y, x + 3, row) for y, (x, row) in planes.beside.items()]
-    panes = {row: mouse.clicked(found, planes, x, y).pane for y, x, row in rows}
+    panes = {row: control.clicked(found, planes, x, y).pane for y, x, row in rows}
     # three findings, the last without a place; rank 5, and seven that are alike
     assert panes == {0: ALIGNMENT, 1: TIMELINE, 2: OVERVIEW, 3: TIMELINE, 4: RANKS}
     titles = [y for y in range(40) if y not in planes.listed and y not in planes.beside]
-    assert all(mouse.clicked(found, planes, 3, y) == found.state for y in titles)
+    assert all(control.clicked(found, planes, 3, y) == found.state for y in titles)
 
 
 @pytest.mark.parametrize("width", [80, 120, 200])
@@ -139,7 +146,7 @@ def test_a_click_in_metrics_selects_the_row_under_it(width: int) -> None:
     planes = PANE.paint(found, 60, width)
     groups = set()
     for y, row in planes.listed.items():
-        state = mouse.clicked(found, planes, 3, y)
+        state = control.clicked(found, planes, 3, y)
         groups.add(PANE.rows(found)[row].group)
         after = PANE.paint(found.with_state(state), 60, width)
         assert after.row_text(y)[0] == "▶", planes.row_text(y)
@@ -152,10 +159,10 @@ def test_a_click_in_a_list_takes_the_focus_from_the_drawer() -> None:
     planes = Planes.blank(9, 80, 0)
     planes.listed[3] = 0
 
-    after = mouse.clicked(found.with_state(state), planes, 3, 3)
+    after = control.clicked(found.with_state(state), planes, 3, 3)
 
     assert after.drawer == Drawer(shown=Shown.VERSUS)
-    assert mouse.clicked(found.with_state(state), planes, 3, 4) == state
+    assert control.clicked(found.with_state(state), planes, 3, 4) == state
 
 
 async def test_in_the_explorer(start: Start, settle: Settle) -> None:

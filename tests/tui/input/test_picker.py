@@ -12,11 +12,10 @@ from ccltui.metrics.findings.rank_time.step_parts import step_parts
 from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View
 from ccltui.tui.input.picker import KINDS, Picker
-from ccltui.tui.input.prompt_line import Prompt
-from ccltui.tui.input.prompted_list import Chosen, Entry, misfit
+from ccltui.tui.input.prompted_list import Chosen, Entry, Prompt, misfit
 from ccltui.tui.panes.steps import STEPS as STEPS_PANE
 from ccltui.tui.state.answers import Answered
-from ccltui.tui.state.pane_names import ALIGNMENT, KERNELS, OVERVIEW, STEPS, TIMELINE
+from ccltui.tui.state.pane_states import ALIGNMENT, KERNELS, OVERVIEW, STEPS, TIMELINE
 from ccltui.tui.state.query_kinds import NamesQuery, StepsQuery
 from ccltui.tui.state.scene import Picked, Scene
 from ccltui.tui.state.view_state import ViewState

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.window import Window
-from ccltui.tui.input.prompt_line import Prompt, PromptEnd
+from ccltui.tui.input.prompted_list import Prompt, PromptEnd
 from ccltui.tui.input.prompts import (
     GOTO,
     KERNELS,
@@ -23,11 +23,11 @@ from ccltui.tui.input.prompts import (
     parse_filter,
     problem_with,
 )
-from ccltui.tui.moves import view_history, view_moves
-from ccltui.tui.moves.view_history import Mark, Return
+from ccltui.tui.moves import view_moves
+from ccltui.tui.moves.view_moves import Mark, Return
 from ccltui.tui.reducer import adopt
-from ccltui.tui.state.job_findings import Span
-from ccltui.tui.state.pane_names import ALIGNMENT, TIMELINE
+from ccltui.tui.state.answers import Span
+from ccltui.tui.state.pane_states import ALIGNMENT, TIMELINE
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import ViewState
 
@@ -225,13 +225,13 @@ def test_a_bookmark_is_one_key_and_restores_its_view() -> None:
     found = scene()
     asked = PromptSession.of(MARK, found).press("a", "a", found)
     assert asked.outcome == Mark("a")
-    found = view_history.settled(found, Mark("a"))
+    found = view_moves.settled(found, Mark("a"))
     elsewhere = found.with_state(view_moves.open_pane(TIMELINE)(found))
 
     assert RETURN.answer("a", elsewhere) == Return("a")
-    there = view_history.settled(elsewhere, Return("a"))
+    there = view_moves.settled(elsewhere, Return("a"))
     assert there.state.pane == ALIGNMENT
-    assert view_history.back(there).state.pane == TIMELINE
+    assert view_moves.view_back(there).state.pane == TIMELINE
     refused = PromptSession.of(RETURN, found).press("x", "x", found)
     assert refused.asking is not None
     assert refused.asking.prompt.problem == "no bookmark 'x'; a"
@@ -247,11 +247,11 @@ def test_views_go_back_and_forward_and_a_held_key_is_one_view() -> None:
     zoomed = found.state
     assert len(found.history.before) == 1
 
-    found = view_history.back(found)
+    found = view_moves.view_back(found)
     assert found.state.time == start.time
-    found = view_history.forward(found)
+    found = view_moves.view_forward(found)
     assert found.state.time == zoomed.time
-    assert view_history.forward(found) is found
+    assert view_moves.view_forward(found) is found
 
 
 def test_a_cursor_move_is_not_in_the_history() -> None:
@@ -268,7 +268,7 @@ def test_an_earlier_view_is_fitted_to_the_current_job() -> None:
     fewer = one.take(one.step == 2)
     found = replace(found, findings=replace(found.findings, communicators=(fewer,)))
 
-    state = view_history.restored(found, old).state
+    state = view_moves.restored(found, old).state
 
     assert state.selection.k == len(fewer) - 1
     assert state.columns.count == len(fewer)
@@ -286,7 +286,7 @@ def test_an_earlier_view_of_a_job_whose_collectives_are_gone_selects_none() -> N
     none = one.take(one.step == -1)
     found = replace(found, findings=replace(found.findings, communicators=(none,)))
 
-    restored = view_history.restored(found, old)
+    restored = view_moves.restored(found, old)
 
     assert restored.state.selection.k is None
     window = replace(found.findings, span=Span(0, 10))
@@ -301,6 +301,6 @@ def test_an_earlier_view_of_a_communicator_that_is_gone_is_fitted_to_the_first_o
     old = goto("k 80", both.with_state(both.state.select(communicator=2)))
     found = replace(both, findings=replace(both.findings, communicators=(fewer, one)))
 
-    selection = view_history.restored(found, old).state.selection
+    selection = view_moves.restored(found, old).state.selection
 
     assert (selection.communicator, selection.k) == (0, len(fewer) - 1)

@@ -12,7 +12,7 @@ from textual import events
 from ccltui.parsers.errors import GrammarError
 from ccltui.tui.app import Explorer
 from ccltui.tui.input.recording import Header, Recorder, Stroke, event_of, read_recording, stroke_of
-from ccltui.tui.state.pane_names import TIMELINE
+from ccltui.tui.state.pane_states import TIMELINE
 
 HEADER = '{"recording":1,"opened":"run","width":80,"height":24}\n'
 

@@ -15,16 +15,21 @@ from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.numbers import duration, percent_cell
 from ccltui.parsers.window import Window
 from ccltui.tui.input.prompts import windowed
-from ccltui.tui.moves import chart_moves, measured_area, row_moves, time_moves, view_moves
+from ccltui.tui.moves import chart_moves, time_moves, view_moves
 from ccltui.tui.panes import alignment_picture, metrics, timeline_picture
 from ccltui.tui.panes.files import FilesPane
 from ccltui.tui.panes.list_pane import matching_columns, with_column
 from ccltui.tui.panes.metrics import HIDDEN, UNAVAILABLE
 from ccltui.tui.panes.metrics import METRICS as PANE
+from ccltui.tui.state.answers import Span
 from ccltui.tui.state.communicator import groups_by_size
-from ccltui.tui.state.job_findings import Span
-from ccltui.tui.state.pane_names import ALIGNMENT, METRICS, TIMELINE
-from ccltui.tui.state.pane_states import ALIGNMENT_STATE, TIMELINE_STATE
+from ccltui.tui.state.pane_states import (
+    ALIGNMENT,
+    ALIGNMENT_STATE,
+    METRICS,
+    TIMELINE,
+    TIMELINE_STATE,
+)
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Area, Layout, Order
 
@@ -207,20 +212,20 @@ def at(found: Scene, time_ns: int) -> Scene:
 def measured(start_ns: int, end_ns: int) -> Scene:
     """v, move, v."""
     found = at(scene(pane=TIMELINE), start_ns)
-    found = found.with_state(measured_area.measure(found))
+    found = found.with_state(time_moves.measure(found))
     found = at(found, end_ns)
-    return found.with_state(measured_area.measure(found))
+    return found.with_state(time_moves.measure(found))
 
 
 def test_an_area_follows_the_cursor_until_it_is_ended() -> None:
     found = at(scene(pane=TIMELINE), 5_000_000)
-    assert measured_area.span(found) is None
-    found = found.with_state(measured_area.measure(found))
-    assert measured_area.span(at(found, 3_000_000)) == Span(3_000_000, 5_000_000)
+    assert time_moves.span(found) is None
+    found = found.with_state(time_moves.measure(found))
+    assert time_moves.span(at(found, 3_000_000)) == Span(3_000_000, 5_000_000)
 
     ended = measured(5_000_000, 8_000_000)
-    assert measured_area.span(at(ended, 0)) == Span(5_000_000, 8_000_000)
-    assert ended.with_state(measured_area.measure(at(ended, 1))).state.area == Area(1)
+    assert time_moves.span(at(ended, 0)) == Span(5_000_000, 8_000_000)
+    assert ended.with_state(time_moves.measure(at(ended, 1))).state.area == Area(1)
     assert view_moves.back(ended).area is None
 
 
@@ -236,7 +241,7 @@ def edges_of(found: Scene) -> list[int]:
 
 def test_the_moving_edge_snaps_to_beginnings_and_ends_of_work() -> None:
     found = at(scene(pane=TIMELINE), 5_000_000)
-    found = found.with_state(measured_area.measure(found))
+    found = found.with_state(time_moves.measure(found))
     edges = [time for time in edges_of(found) if time > 5_000_000][:6]
     assert len(edges) == 6
 
@@ -245,7 +250,7 @@ def test_the_moving_edge_snaps_to_beginnings_and_ends_of_work() -> None:
         found = found.with_state(time_moves.event(1)(found))
         seen.append(found.state.selection.time_ns)
     assert seen == edges
-    assert measured_area.span(found) == Span(5_000_000, edges[-1])
+    assert time_moves.span(found) == Span(5_000_000, edges[-1])
 
     for edge in reversed(edges[:-1]):
         found = found.with_state(time_moves.event(-1)(found))
@@ -254,7 +259,7 @@ def test_the_moving_edge_snaps_to_beginnings_and_ends_of_work() -> None:
     last = at(found, edges_of(found)[-1])
     assert time_moves.why_no_event(last, 1) == "no later work on this rank"
     assert time_moves.event(1)(last) == last.state
-    ended = last.with_state(measured_area.measure(last))
+    ended = last.with_state(time_moves.measure(last))
     assert time_moves.why_no_event(ended, -1) is None
     to = time_moves.event(-1)(ended).selection.time_ns
     assert to in ended.findings.calls["5"].start_ns
@@ -282,7 +287,7 @@ def test_shares_and_bytes_are_those_of_the_selected_rank() -> None:
     length = int(end[40] - end[39])
     compute = int(ready[5, 40] - end[39]) / length
     network = int(end[40] - ready[5, 40] + 150_000) / length
-    assert measured_area.text(found) == (
+    assert time_moves.text(found) == (
         f"area {duration(length)}  r5  compute {percent_cell(compute)}  "
         f"net {percent_cell(network)}  both {percent_cell(150_000 / length)}  1 collective 32 MiB"
     )
@@ -316,7 +321,7 @@ def test_in_alignment_the_collectives_in_view_become_the_window() -> None:
 def test_an_empty_area_is_no_window() -> None:
     found = measured(5_000_000, 5_000_000)
 
-    assert measured_area.why_no_window(found) == "the area is empty: move the cursor"
+    assert time_moves.why_no_window(found) == "the area is empty: move the cursor"
 
 
 def test_the_area_is_marked_on_the_ruler() -> None:
@@ -342,7 +347,7 @@ def page(found: Scene, width: int = 120) -> list[str]:
 def sorted_by(column: str) -> Scene:
     found = scene(pane=METRICS)
     while PANE.sorting(found).column != column:
-        found = found.with_state(row_moves.sort(1)(found))
+        found = found.with_state(view_moves.sort(1)(found))
     return found
 
 
@@ -357,7 +362,7 @@ def test_a_list_sorted_by_a_column_has_no_groups_and_unknown_numbers_last() -> N
 
 def test_the_order_is_reversed_and_marked() -> None:
     found = sorted_by("value")
-    turned = found.with_state(row_moves.reverse(found))
+    turned = found.with_state(view_moves.reverse(found))
 
     assert keys(turned)[:4] == keys(found)[:4][::-1]
     assert "▼value" in page(found)[0]
@@ -366,7 +371,7 @@ def test_the_order_is_reversed_and_marked() -> None:
 
 def test_a_group_folds_where_there_are_groups() -> None:
     found = scene(pane=METRICS)
-    folded = found.with_state(row_moves.fold(found))
+    folded = found.with_state(view_moves.fold(found))
     assert len(keys(folded)) < len(keys(found))
     assert keys(folded.with_state(metrics.enter(folded))) == keys(found)
 
@@ -409,13 +414,13 @@ def test_a_hidden_metric_is_counted_and_comes_back() -> None:
 
     assert keys(hidden) == ["straggler_lag", "step_ms", "findings", UNAVAILABLE, HIDDEN]
     assert PANE.own.of(hidden.state).chosen == "straggler_lag"
-    last = hidden.with_state(row_moves.last_row(hidden))
+    last = hidden.with_state(view_moves.last_row(hidden))
     assert metrics.why_not_hide(last) is None
     assert keys(last.with_state(metrics.hide(last))) == keys(found)
 
     listed = last.with_state(metrics.enter(last))
     assert keys(listed)[-2:] == [HIDDEN, "total_calls"]
-    one = listed.with_state(row_moves.last_row(listed))
+    one = listed.with_state(view_moves.last_row(listed))
     assert keys(one.with_state(metrics.hide(one))) == keys(found)
 
 
@@ -469,7 +474,7 @@ def test_the_cursor_stays_on_its_metric_when_others_go() -> None:
     found = scene(pane=METRICS)
     at = found.with_state(PANE.to_row(found, keys(found).index("step_ms")))
 
-    turned = at.with_state(row_moves.sort(1)(at))
+    turned = at.with_state(view_moves.sort(1)(at))
     row = PANE.chosen(turned)
     assert row is not None
     assert row.name == "step_ms"

@@ -10,12 +10,11 @@ from ccltui.metrics.view.job_view import View
 from ccltui.parsers.errors import GrammarError
 from ccltui.tui.actions.export import rows_of, tabular
 from ccltui.tui.engine import analysis
-from ccltui.tui.moves import compare_ranks, drawer, row_moves, view_moves
-from ccltui.tui.panes.details import collective_drawer
+from ccltui.tui.moves import drawer, view_moves
+from ccltui.tui.panes import collective_drawer
 from ccltui.tui.panes.steps import middle_step
 from ccltui.tui.state.answers import ViewQuery
-from ccltui.tui.state.pane_names import EVENTS, STEPS, TIMELINE
-from ccltui.tui.state.pane_states import DEVICE, EVENTS_STATE
+from ccltui.tui.state.pane_states import DEVICE, EVENTS, EVENTS_STATE, STEPS, TIMELINE
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Shown, Versus
 from ccltui.tui.state.wanted_queries import answered, block_query, versus_query, wanted
@@ -43,13 +42,13 @@ def at_kernel() -> Scene:
 
 def with_block() -> Scene:
     found = at_kernel()
-    return told(found.with_state(compare_ranks.show_block(found)))
+    return told(found.with_state(drawer.show_block(found)))
 
 
 def test_the_block_of_the_kernel_under_the_cursor() -> None:
     found = with_block()
 
-    assert compare_ranks.why_no_block(at_kernel()) is None
+    assert drawer.why_no_block(at_kernel()) is None
     assert found.state.block == ("1", 0)
     shown = picture(found)
     assert shown[0].startswith("── repeating block of 1 kernel on stream 7 ─")
@@ -57,7 +56,7 @@ def test_the_block_of_the_kernel_under_the_cursor() -> None:
     assert shown[3].split()[:2] == ["▶1", "sm90_xmma_gemm_bf16"]
     assert shown[3].split()[-1] == "664"
     assert drawer.why_not_enter(found) == "a block has no link to follow: Y copies it"
-    assert row_moves.count(found) == 1
+    assert view_moves.count(found) == 1
 
 
 def test_a_block_can_be_copied_as_rows() -> None:
@@ -72,19 +71,19 @@ def test_a_block_can_be_copied_as_rows() -> None:
 def test_where_no_kernel_is_the_reason_is_given() -> None:
     found = scene(pane=TIMELINE)
     nobody = replace(found.state, selection=replace(found.state.selection, rank=None))
-    assert compare_ranks.why_no_block(found.with_state(nobody)) == "no kernel is under the cursor"
+    assert drawer.why_no_block(found.with_state(nobody)) == "no kernel is under the cursor"
 
     events = scene(pane=EVENTS)
-    assert "C lists the device work" in str(compare_ranks.why_no_block(events))
+    assert "C lists the device work" in str(drawer.why_no_block(events))
     device = own_changed(events, EVENTS_STATE, kind=DEVICE)
     device = told(device)
-    assert compare_ranks.kernel_row(device) is not None
+    assert drawer.kernel_row(device) is not None
 
 
 def test_the_last_of_its_kind_says_so_in_the_drawer() -> None:
     found = at_kernel()
     last = len(found.session.job.ranks[1].group("gpu")) - 1  # type: ignore[union-attr]
-    found = found.with_state(compare_ranks.show_block(found))
+    found = found.with_state(drawer.show_block(found))
     found = told(found.with_state(replace(found.state, block=("1", last))))
 
     assert "does not occur again on its stream" in "".join(picture(found)[1:3])
@@ -93,7 +92,7 @@ def test_the_last_of_its_kind_says_so_in_the_drawer() -> None:
 
 def against(text: str, start: Scene | None = None) -> Scene:
     found = start or at_kernel()
-    return told(found.with_state(compare_ranks.parse_versus(text, found)))
+    return told(found.with_state(drawer.parse_versus(text, found)))
 
 
 def test_two_ranks_in_the_step_of_the_cursor() -> None:
@@ -114,19 +113,19 @@ def test_two_steps_and_the_largest_change_first() -> None:
     found = against("it 2", at_kernel().with_state(at_kernel().state.select(rank="5")))
     assert found.state.versus == Versus(("5", 0), ("5", 2))
 
-    sorted_ = found.with_state(compare_ranks.sort_rows(found))
+    sorted_ = found.with_state(drawer.sort_rows(found))
     first = picture(sorted_)[7]
     assert "sm90_xmma_gemm_bf16" in first
     assert "+11.9 ms" in first or "+12 ms" in first  # 12 ms of lateness are planted there
-    assert compare_ranks.why_not_sort(found) is None
+    assert drawer.why_not_sort(found) is None
     assert [row["op"] for row in rows_of(sorted_)] == ["matched"] * 28
 
 
 def test_enter_shows_the_kernel_on_the_timeline() -> None:
     found = against("r5")
-    moved = drawer.enter(found.with_state(row_moves.down(1)(found)))
+    moved = drawer.enter(found.with_state(view_moves.down(1)(found)))
 
-    diff = compare_ranks.versus(found)
+    diff = drawer.versus(found)
     assert diff is not None
     at = diff.origin_ns[0] + int(diff.start_ns[0, 1]) - found.findings.origin_ns
     assert (moved.pane, moved.selection.rank, moved.selection.time_ns) == (TIMELINE, "1", at)
@@ -144,34 +143,34 @@ def test_enter_shows_the_kernel_on_the_timeline() -> None:
 )
 def test_other_texts_are_refused(text: str, why: str) -> None:
     with pytest.raises(GrammarError, match=why):
-        compare_ranks.parse_versus(text, at_kernel())
+        drawer.parse_versus(text, at_kernel())
 
 
 def test_enter_alone_compares_with_another_rank_and_in_steps_with_the_middle_step() -> None:
     found = at_kernel()
-    assert compare_ranks.suggestions("", found) == ["r0"]
-    assert compare_ranks.parse_versus("", found).versus == Versus(("1", 0), ("0", 0))
+    assert drawer.suggestions("", found) == ["r0"]
+    assert drawer.parse_versus("", found).versus == Versus(("1", 0), ("0", 0))
 
     steps = told(scene(pane=STEPS))  # the slowest step is chosen, of its slowest rank
     middle = middle_step(steps, "0", 2)
     assert middle is not None
-    assert compare_ranks.parse_versus("", steps).versus == Versus(("0", 2), ("0", middle))
+    assert drawer.parse_versus("", steps).versus == Versus(("0", 2), ("0", middle))
 
 
 def test_a_single_step_is_compared_with_another_rank() -> None:
     plan = Plan(ranks=3, steps=1)
     one = told(scene(plan, pane=STEPS), plan)
-    assert compare_ranks.suggestion(one) == "r1"
+    assert drawer.suggestion(one) == "r1"
 
     plan = Plan(ranks=1, steps=1)
     alone = told(scene(plan, pane=STEPS), plan)
     with pytest.raises(GrammarError, match="one rank and one step alone: nothing to compare"):
-        compare_ranks.parse_versus("", alone)
+        drawer.parse_versus("", alone)
 
     plan = Plan(ranks=1, steps=3)
     on_timeline = told(scene(plan, pane=TIMELINE), plan)
     with pytest.raises(GrammarError, match="no other rank is recorded: name a step, as in it 2"):
-        compare_ranks.parse_versus("", on_timeline)
+        drawer.parse_versus("", on_timeline)
 
 
 def test_the_drawer_keeps_what_it_shows_when_the_focus_moves() -> None:
@@ -189,7 +188,7 @@ def test_a_rank_that_is_gone_is_not_asked_for() -> None:
     gone = replace(found, findings=replace(found.findings, lanes={}))
 
     assert versus_query(gone) is None
-    assert compare_ranks.why_no_versus(gone) == "no rank is selected"
-    assert compare_ranks.suggestion(gone) == ""
+    assert drawer.why_no_versus(gone) == "no rank is selected"
+    assert drawer.suggestion(gone) == ""
     with pytest.raises(GrammarError, match="no rank is selected"):
-        compare_ranks.parse_versus("r1", gone)
+        drawer.parse_versus("r1", gone)

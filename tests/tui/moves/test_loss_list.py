@@ -18,14 +18,20 @@ from ccltui.metrics.findings.finding import Finding
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.columns import Note
 from ccltui.tui.engine.messages import FindingsReady
-from ccltui.tui.moves import causal_zoom, loss_list, overview_rows, row_moves
-from ccltui.tui.panes import first_screen
-from ccltui.tui.panes.details import collective_drawer
+from ccltui.tui.moves import drawer, loss_list, view_moves
+from ccltui.tui.panes import collective_drawer, first_screen
 from ccltui.tui.reducer import scene_after
 from ccltui.tui.state.communicator import calls_by_rank
 from ccltui.tui.state.notes import notes
-from ccltui.tui.state.pane_names import ALIGNMENT, OVERVIEW, RANKS, TIMELINE
-from ccltui.tui.state.pane_states import OVERVIEW_STATE, OverviewState, Section
+from ccltui.tui.state.pane_states import (
+    ALIGNMENT,
+    OVERVIEW,
+    OVERVIEW_STATE,
+    RANKS,
+    TIMELINE,
+    OverviewState,
+    Section,
+)
 from ccltui.tui.state.scene import Scene
 
 
@@ -171,7 +177,7 @@ def test_a_finding_inside_a_collective_of_another_group_selects_that_collective(
     assert shown.state.pane == TIMELINE
     assert (shown.state.selection.communicator, shown.state.selection.k) == (1, 7)
     assert shown.state.selection.time_ns == inside
-    assert causal_zoom.why_not(shown) is None
+    assert drawer.why_no_chain(shown) is None
 
 
 def test_no_chain_explains_a_finding_at_which_its_rank_is_in_no_collective() -> None:
@@ -180,34 +186,34 @@ def test_no_chain_explains_a_finding_at_which_its_rank_is_in_no_collective() -> 
     shown = at_moment(found, after)
 
     assert shown.state.selection.communicator == 0
-    assert "in no collective here" in (causal_zoom.why_not(shown) or "")
+    assert "in no collective here" in (drawer.why_no_chain(shown) or "")
     moved = shown.with_state(shown.state.select(k=1))
-    assert causal_zoom.why_not(moved) is None
+    assert drawer.why_no_chain(moved) is None
 
 
 def test_rows_lead_through_findings_and_ranks() -> None:
     found = opened()
-    third = found.with_state(row_moves.down(2)(found))
+    third = found.with_state(view_moves.down(2)(found))
     assert (own(third).section, own(third).loss) == (Section.FINDINGS, 2)
     assert any("▶ 3 " in line for line in text(third))
-    assert overview_rows.open_row(found.with_state(row_moves.first_row(found))).pane == ALIGNMENT
+    assert loss_list.open_row(found.with_state(view_moves.first_row(found))).pane == ALIGNMENT
 
-    rank = third.with_state(row_moves.down(1)(third))
+    rank = third.with_state(view_moves.down(1)(third))
     assert (own(rank).section, own(rank).rank) == (Section.RANKS, 0)
-    shown = overview_rows.open_row(rank)
+    shown = loss_list.open_row(rank)
     assert (shown.pane, shown.selection.rank) == (TIMELINE, "5")
-    others = rank.with_state(row_moves.down(1)(rank))
-    assert (overview_rows.open_row(others).pane, own(others).rank) == (RANKS, 1)
+    others = rank.with_state(view_moves.down(1)(rank))
+    assert (loss_list.open_row(others).pane, own(others).rank) == (RANKS, 1)
 
-    last = found.with_state(row_moves.last_row(found))
+    last = found.with_state(view_moves.last_row(found))
     assert (own(last).section, own(last).rank) == (Section.RANKS, 1)
 
 
 def test_a_click_on_a_finding_or_a_rank_shows_the_evidence() -> None:
     found = opened()
 
-    assert overview_rows.clicked(found, 1).selection.rank == "2"
-    assert overview_rows.clicked(found, 3).pane == TIMELINE
+    assert loss_list.clicked(found, 1).selection.rank == "2"
+    assert loss_list.clicked(found, 3).pane == TIMELINE
 
 
 def test_what_is_missing_is_said_instead() -> None:
@@ -238,14 +244,12 @@ def test_captures_are_listed_and_enter_opens_another() -> None:
 
     (line,) = [line for line in text(found) if "● open" in line]
     assert line.startswith("│ b ")
-    assert overview_rows.chosen_capture(found) is None
-    rows = overview_rows.sections(found)
-    first = found.with_state(
-        overview_rows.to_row(found, rows[Section.FINDINGS] + rows[Section.RANKS])
-    )
-    assert (own(first).section, overview_rows.chosen_capture(first)) == (Section.CAPTURES, "a")
-    second = first.with_state(row_moves.down(1)(first))
-    assert overview_rows.chosen_capture(second) is None  # it is open
+    assert loss_list.chosen_capture(found) is None
+    rows = loss_list.sections(found)
+    first = found.with_state(loss_list.to_row(found, rows[Section.FINDINGS] + rows[Section.RANKS]))
+    assert (own(first).section, loss_list.chosen_capture(first)) == (Section.CAPTURES, "a")
+    second = first.with_state(view_moves.down(1)(first))
+    assert loss_list.chosen_capture(second) is None  # it is open
 
 
 def test_of_several_captures_the_open_one_and_the_way_to_another_are_named() -> None:

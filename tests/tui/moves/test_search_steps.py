@@ -10,12 +10,18 @@ from ccltui.draw import glyphs
 from ccltui.draw.palette import Ink
 from ccltui.metrics.view.job_view import View
 from ccltui.tui.engine.analysis import answer
-from ccltui.tui.moves import search_steps
+from ccltui.tui.moves import time_moves
 from ccltui.tui.panes import alignment_picture, timeline_picture
 from ccltui.tui.panes.events import event_query
 from ccltui.tui.state.answers import Answered
-from ccltui.tui.state.pane_names import ALIGNMENT, EVENTS, TIMELINE
-from ccltui.tui.state.pane_states import COLLECTIVES, DEVICE, EVENTS_STATE
+from ccltui.tui.state.pane_states import (
+    ALIGNMENT,
+    COLLECTIVES,
+    DEVICE,
+    EVENTS,
+    EVENTS_STATE,
+    TIMELINE,
+)
 from ccltui.tui.state.query_kinds import HitQuery
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.wanted_queries import answered, hit_query
@@ -48,10 +54,10 @@ def test_on_the_timeline_hits_are_kernels_of_the_rank() -> None:
     _, end = ready_and_end(Plan())
 
     assert places(found) == [0, *end[:-1].tolist()]
-    assert search_steps.count_text(found) == "/GEMM/ 1/84"
+    assert time_moves.count_text(found) == "/GEMM/ 1/84"
     at_start = found.with_state(found.state.select(time_ns=0))
-    assert search_steps.next_hit(1)(at_start).selection.time_ns == end[0]
-    assert search_steps.next_hit(-1)(at_start).selection.time_ns == end[-2]
+    assert time_moves.next_hit(1)(at_start).selection.time_ns == end[0]
+    assert time_moves.next_hit(-1)(at_start).selection.time_ns == end[-2]
 
 
 @pytest.mark.parametrize("pattern", ["allreduce", "RING_LL"])
@@ -59,7 +65,7 @@ def test_in_alignment_hits_are_collectives_by_type_or_kernel(pattern: str) -> No
     found = searched(pattern, ALIGNMENT)
 
     assert places(found) == list(range(84))
-    moved = search_steps.next_hit(1)(found.with_state(found.state.select(k=7)))
+    moved = time_moves.next_hit(1)(found.with_state(found.state.select(k=7)))
     assert moved.selection.k == 8
 
 
@@ -67,8 +73,8 @@ def test_in_events_hits_are_rows() -> None:
     found = searched("nccl", EVENTS, DEVICE)
 
     assert len(places(found)) == 84
-    moved = found.with_state(search_steps.next_hit(1)(found))
-    assert search_steps.name_at_cursor(moved) == (
+    moved = found.with_state(time_moves.next_hit(1)(found))
+    assert time_moves.name_at_cursor(moved) == (
         "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
     )
 
@@ -76,30 +82,30 @@ def test_in_events_hits_are_rows() -> None:
 def test_nothing_found_names_what_was_seen() -> None:
     found = searched("cutlass", TIMELINE)
 
-    assert search_steps.why_not_next(found) is not None
-    assert "no name matches 'cutlass'; seen: " in str(search_steps.why_not_next(found))
-    assert "sm90_xmma_gemm_bf16" in str(search_steps.why_not_next(found))
-    assert search_steps.next_hit(1)(found) == found.state
+    assert time_moves.why_not_next(found) is not None
+    assert "no name matches 'cutlass'; seen: " in str(time_moves.why_not_next(found))
+    assert "sm90_xmma_gemm_bf16" in str(time_moves.why_not_next(found))
+    assert time_moves.next_hit(1)(found) == found.state
 
 
 def test_before_and_while_searching_n_says_so() -> None:
-    assert search_steps.why_not_next(scene()) == "no search yet: / begins one"
+    assert time_moves.why_not_next(scene()) == "no search yet: / begins one"
     found = scene()
     found = found.with_state(replace(found.state, search="x"))
-    assert search_steps.why_not_next(found) == "still searching"
-    assert search_steps.count_text(found) == "/x/ …"
+    assert time_moves.why_not_next(found) == "still searching"
+    assert time_moves.count_text(found) == "/x/ …"
 
 
 def test_names_like_the_one_under_the_cursor() -> None:
     found = scene(pane=TIMELINE)
     found = found.with_state(found.state.select(rank="3", time_ns=1_000))
 
-    assert search_steps.like_this(found).search == "^sm90_xmma_gemm_bf16$"
+    assert time_moves.like_this(found).search == "^sm90_xmma_gemm_bf16$"
     aligned = scene()
     aligned = aligned.with_state(aligned.state.select(k=3))
-    assert search_steps.like_this(aligned).search == "^AllReduce( |$)"
+    assert time_moves.like_this(aligned).search == "^AllReduce( |$)"
     nowhere = found.with_state(found.state.select(time_ns=10**12))
-    assert search_steps.why_not_like_this(nowhere) == "nothing with a name is under the cursor"
+    assert time_moves.why_not_like_this(nowhere) == "nothing with a name is under the cursor"
 
 
 def test_hits_are_marked_on_the_ruler_and_labels_stay_readable() -> None:

@@ -6,12 +6,11 @@ import pytest
 from fakes import Plan, scene
 from msgspec.structs import replace
 
-from ccltui.tui.moves import chart_moves, cursor, row_moves, time_moves, view_moves
+from ccltui.tui.moves import chart_moves, cursor, time_moves, view_moves
 from ccltui.tui.moves.view_moves import Move
-from ccltui.tui.panes.cursor_text import collective_text
+from ccltui.tui.panes.chart_pane import collective_text
 from ccltui.tui.state.communicator import worst_first
-from ccltui.tui.state.pane_names import ALIGNMENT, OVERVIEW, RANKS, TIMELINE
-from ccltui.tui.state.pane_states import TIMELINE_STATE
+from ccltui.tui.state.pane_states import ALIGNMENT, OVERVIEW, RANKS, TIMELINE, TIMELINE_STATE
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Order
 
@@ -123,7 +122,7 @@ def test_moving_in_time_selects_the_collective_that_runs_there() -> None:
 
 
 def test_events_snap_to_the_rank_s_own_collectives() -> None:
-    found = after(scene(pane=TIMELINE), row_moves.down(3), time_moves.event(1))
+    found = after(scene(pane=TIMELINE), view_moves.down(3), time_moves.event(1))
     starts = found.findings.calls["3"].start_ns
 
     assert found.state.selection.rank == "3"
@@ -146,11 +145,11 @@ def test_iterations_are_the_step_markers() -> None:
 def test_rows(pane: str) -> None:
     found = scene(pane=pane)
 
-    assert after(found, row_moves.last_row).state.selection.rank == "7"
-    assert after(found, row_moves.last_row, row_moves.down(1)).state.selection.rank == "7"
-    assert after(found, row_moves.down(2), row_moves.down(-1)).state.selection.rank == "1"
-    assert after(found, row_moves.page_down(1)).state.selection.rank == "7"
-    assert after(found, row_moves.last_row, row_moves.first_row).state.selection.rank == "0"
+    assert after(found, view_moves.last_row).state.selection.rank == "7"
+    assert after(found, view_moves.last_row, view_moves.down(1)).state.selection.rank == "7"
+    assert after(found, view_moves.down(2), view_moves.down(-1)).state.selection.rank == "1"
+    assert after(found, view_moves.page_down(1)).state.selection.rank == "7"
+    assert after(found, view_moves.last_row, view_moves.first_row).state.selection.rank == "0"
 
 
 @pytest.mark.parametrize("pane", [ALIGNMENT, TIMELINE])

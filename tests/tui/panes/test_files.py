@@ -24,12 +24,10 @@ from ccltui.tui.panes import first_screen, runs
 from ccltui.tui.panes.files import FILES as PANE
 from ccltui.tui.panes.files import file_rows
 from ccltui.tui.panes.runs import RunsQuery
-from ccltui.tui.state.answers import Answered
-from ccltui.tui.state.file_rows import FileRow
-from ccltui.tui.state.job_findings import Findings
-from ccltui.tui.state.pane_names import FILES, OVERVIEW, RUNS
+from ccltui.tui.state.answers import Answered, Findings
+from ccltui.tui.state.pane_states import FILES, OVERVIEW, RUNS
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.session import Session
+from ccltui.tui.state.session import FileRow, Session
 from ccltui.tui.state.view_state import ViewState
 
 PLAN = Plan(ranks=2)

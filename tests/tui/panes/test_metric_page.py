@@ -6,12 +6,12 @@ from fakes import Plan, own_changed, scene, trace
 from msgspec.structs import replace
 
 from ccltui.parsers.columns import Note
-from ccltui.tui.moves import row_moves, view_moves
+from ccltui.tui.moves import view_moves
 from ccltui.tui.panes import metrics
 from ccltui.tui.panes.metric_page import METRIC as PAGE
 from ccltui.tui.panes.metrics import METRICS as PANE
 from ccltui.tui.state.notes import notes
-from ccltui.tui.state.pane_names import METRIC, METRICS, OVERVIEW
+from ccltui.tui.state.pane_states import METRIC, METRICS, OVERVIEW
 from ccltui.tui.state.scene import Scene
 
 
@@ -47,7 +47,7 @@ def test_its_tables_are_sorted_and_written() -> None:
     page = found.with_state(metrics.enter(found))
     assert "step_ms" in PAGE.sort_columns(page)
 
-    by_value = page.with_state(row_moves.sort(2)(page))
+    by_value = page.with_state(view_moves.sort(2)(page))
     at = next(y for y, line in enumerate(text(by_value)) if line.startswith(" rank"))
     assert text(by_value)[at + 1].startswith(" r2 ")
     rows = list(PAGE.records(page))
@@ -69,7 +69,7 @@ def test_escape_and_the_key_of_a_pane_lead_back() -> None:
 def test_of_fewer_remarks_another_is_chosen() -> None:
     noted = [Note("bad", f"of {'ab'[rank]}") for rank in (0, 1)]
     both, one, none = opened(*noted, ranks=2), opened(*noted, ranks=1), opened()
-    last = both.with_state(row_moves.last_row(both)).state
+    last = both.with_state(view_moves.last_row(both)).state
 
     assert any(line.startswith("▶! r1: of b") for line in text(both.with_state(last)))
     assert any(line.startswith("▶! r0: of a") for line in text(one.with_state(last)))
@@ -80,7 +80,7 @@ def test_remarks_open_with_what_can_be_done() -> None:
     found = opened(Note("truncated_trace", "the file ends at byte 77 \x1b[31m"))
 
     assert [one.text for one in notes(found)] == ["! r0: the file ends at byte 77 \x1b[31m"]
-    last = found.with_state(row_moves.last_row(found))
+    last = found.with_state(view_moves.last_row(found))
     assert any(line.startswith("▶! r0: the file ends") for line in text(last))
     (above, below) = PANE.status(last, 80)
     assert "the process was killed" in above[0][0] + below[0][0]

@@ -21,12 +21,12 @@ from ccltui.tui.panes.first_screen import middle_of
 from ccltui.tui.panes.metric_page import METRIC
 from ccltui.tui.panes.metrics import METRICS
 from ccltui.tui.reducer import adopt
+from ccltui.tui.state.answers import Findings
 from ccltui.tui.state.finding_rows import findings, rank_bars
-from ccltui.tui.state.job_findings import Findings
 from ccltui.tui.state.notes import trust
-from ccltui.tui.state.pane_names import OVERVIEW
+from ccltui.tui.state.pane_states import OVERVIEW
+from ccltui.tui.state.query_kinds import of_traces
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.side_tables import of_traces
 
 PLAN = Plan(ranks=4, steps=4, per_step=6, late=((1, 9, 2_000_000), (3, 15, 400_000)))
 

@@ -24,11 +24,11 @@ from ccltui.tui.engine.analysis import stages
 from ccltui.tui.panes import first_screen
 from ccltui.tui.panes.metrics import METRICS, with_unavailable
 from ccltui.tui.reducer import adopt
-from ccltui.tui.state.job_findings import Findings
-from ccltui.tui.state.pane_names import OVERVIEW
+from ccltui.tui.state.answers import Findings
+from ccltui.tui.state.pane_states import OVERVIEW
+from ccltui.tui.state.query_kinds import of_traces
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
-from ccltui.tui.state.side_tables import of_traces
 from ccltui.tui.state.view_state import ViewState
 
 FIGURE = re.compile(r"(?<![\w.])[-+±]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]\d+)?")

@@ -12,16 +12,14 @@ from ccltui.metrics.confidence import Sure
 from ccltui.metrics.findings.rank_time.step_parts import StepParts, step_parts
 from ccltui.metrics.findings.slow_steps import StepCulprit, StepCulprits
 from ccltui.metrics.view.job_view import View
-from ccltui.tui.moves import row_moves
+from ccltui.tui.moves import view_moves
 from ccltui.tui.panes.steps import PARTS, windowed
 from ccltui.tui.panes.steps import STEPS as PANE
-from ccltui.tui.state.answers import Answered, ViewQuery
-from ccltui.tui.state.job_findings import Findings
-from ccltui.tui.state.pane_names import STEPS
+from ccltui.tui.state.answers import Answered, Findings, ViewQuery
+from ccltui.tui.state.pane_states import STEPS, Sorting
 from ccltui.tui.state.query_kinds import CulpritsQuery, StepsQuery
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
-from ccltui.tui.state.sorting import Sorting
 from ccltui.tui.state.wanted_queries import answered, parts_of_steps
 
 
@@ -48,20 +46,20 @@ def test_the_slowest_is_first_and_can_be_put_in_order() -> None:
     assert (
         re.split(r"\s{2,}", slowest)[3] == "r5"
     )  # who keeps the others waiting, not the slowest victim
-    in_order = text(found.with_state(row_moves.sort(1)(found)))
+    in_order = text(found.with_state(view_moves.sort(1)(found)))
     assert [line.split()[0].strip("▶") for line in in_order[1:7]] == [*"012345"]
 
 
 def test_moving_takes_the_shared_cursor_along() -> None:
     found = opened()
-    moved = found.with_state(row_moves.down(1)(found))
+    moved = found.with_state(view_moves.down(1)(found))
     parts = step_parts(View(full_job(Plan())))
     row = int(np.argsort(-parts.longest_ns, kind="stable")[1])
 
     assert PANE.own.of(moved.state).chosen == parts.steps[row]
     assert moved.state.selection.rank == parts.labels[int(parts.slowest[row])]
     assert moved.state.selection.time_ns == int(parts.start_ns[row, int(parts.slowest[row])])
-    assert row_moves.current(moved) == 1
+    assert view_moves.current(moved) == 1
 
 
 def test_the_chosen_step_is_the_window_and_again_it_is_not() -> None:
@@ -182,7 +180,7 @@ def test_steps_are_filtered_by_number_and_by_who_keeps_the_others_waiting() -> N
     assert 2 in _numbers(found, "r5")  # its lateness is planted in step 2
     assert _numbers(found, "no such") == []
     nothing = found.with_state(PANE.with_row_pattern(found, "no such"))
-    assert row_moves.count(nothing) == 0
+    assert view_moves.count(nothing) == 0
     assert PANE.why_no_rows(nothing) == "no step matches /no such/: / changes the filter"
 
 

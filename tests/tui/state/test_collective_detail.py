@@ -14,12 +14,12 @@ from ccltui.metrics.view.job_view import View
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.tui.actions.action_list import by_id
 from ccltui.tui.engine.analysis import clock_of, communicators_of, nodes_of, span_of, steps_of_job
-from ccltui.tui.moves import drawer, row_moves, view_moves
-from ccltui.tui.panes.details.collective_drawer import paint
+from ccltui.tui.moves import drawer, view_moves
+from ccltui.tui.panes.collective_drawer import paint
 from ccltui.tui.state.answers import Answered, Answers
-from ccltui.tui.state.collective_detail import Detail, Stop, detail
 from ccltui.tui.state.communicator import calls_by_rank, groups_by_size, harm_by_rank, worst_first
-from ccltui.tui.state.pane_names import TIMELINE
+from ccltui.tui.state.pane_states import TIMELINE
+from ccltui.tui.state.query_kinds import Detail, Stop, detail
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Drawer
 from ccltui.tui.state.wanted_queries import answered, detail_query
@@ -96,14 +96,14 @@ def test_ranks_without_room_are_counted_and_reached_by_the_cursor() -> None:
     found = opened(focused=True)
     assert any("more ranks: tab, then j" in row for row in picture(found, 8))
 
-    last = found.with_state(row_moves.last_row(found))
+    last = found.with_state(view_moves.last_row(found))
     shown = picture(last, 8)
     assert any(row.startswith("▶r2") for row in shown)
 
 
 def test_enter_on_a_rank_opens_it_on_the_timeline_when_it_arrived() -> None:
     found = opened(focused=True)
-    found = found.with_state(row_moves.down(1)(found))
+    found = found.with_state(view_moves.down(1)(found))
     ready, _ = ready_and_end(Plan())
 
     moved = drawer.enter(found)
@@ -159,7 +159,7 @@ def test_enter_follows_the_blame_to_the_collective_where_it_began() -> None:
 
 def test_links_of_the_chain_are_rows_too() -> None:
     found = with_chain(opened(focused=True))
-    found = found.with_state(row_moves.last_row(found))
+    found = found.with_state(view_moves.last_row(found))
 
     assert drawer.row(found) == 9
     assert picture(found)[13].startswith("▶← rank 2")

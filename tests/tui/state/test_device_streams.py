@@ -14,8 +14,8 @@ from ccltui.draw.lanes import Track
 from ccltui.draw.palette import Ink
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.columns import MISSING, RankTrace, Samples
-from ccltui.tui.state.kernel_at import Running, running_at, running_at_cursor
-from ccltui.tui.state.pane_names import TIMELINE
+from ccltui.tui.state.event_table import Running, running_at, running_at_cursor
+from ccltui.tui.state.pane_states import TIMELINE
 from ccltui.tui.state.rank_lanes import (
     COMMUNICATION,
     COPIES,

@@ -11,16 +11,24 @@ from fakes import Plan, full_job, own_changed, ready_and_end, scene
 from ccltui.metrics.view.job_view import View, ViewOptions
 from ccltui.parsers.window import Window
 from ccltui.tui.engine.analysis import answer
-from ccltui.tui.moves import row_moves, view_moves
+from ccltui.tui.moves import view_moves
 from ccltui.tui.panes.events import EVENTS as PANE
 from ccltui.tui.panes.events import event_query
 from ccltui.tui.state.answers import Answered
 from ccltui.tui.state.event_table import EventTable, event_table
-from ccltui.tui.state.pane_names import ALIGNMENT, EVENTS, OVERVIEW, TIMELINE
-from ccltui.tui.state.pane_states import DEVICE, EVENTS_STATE, Listing
+from ccltui.tui.state.pane_states import (
+    ALIGNMENT,
+    DEVICE,
+    EVENTS,
+    EVENTS_STATE,
+    IN_TIME,
+    OVERVIEW,
+    TIMELINE,
+    Listing,
+    Sorting,
+)
 from ccltui.tui.state.query_kinds import EventQuery
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.sorting import IN_TIME, Sorting
 from ccltui.tui.state.wanted_queries import answered, listed_events, wanted
 
 PLAN = Plan()
@@ -123,29 +131,29 @@ def test_the_cursor_is_on_the_collective_that_other_panes_chose() -> None:
     found = scene(pane=EVENTS)
     found = listed(found.with_state(view_moves.worst(1)(found)))
 
-    assert row_moves.current(found) == 40
-    later = found.with_state(row_moves.down(2)(found))
-    assert row_moves.current(later) == 42
+    assert view_moves.current(found) == 40
+    later = found.with_state(view_moves.down(2)(found))
+    assert view_moves.current(later) == 42
     assert later.state.selection.k == 42
     assert later.state.selection.time_ns == table_of(later).time_ns(42)
 
 
 def test_device_work_is_stepped_through_one_by_one_and_found_by_time() -> None:
     found = events(Listing(DEVICE))
-    found = found.with_state(row_moves.to_row(found, 80))
-    steps = [row_moves.current(found.with_state(row_moves.down(step)(found))) for step in (-1, 1)]
+    found = found.with_state(view_moves.to_row(found, 80))
+    steps = [view_moves.current(found.with_state(view_moves.down(step)(found))) for step in (-1, 1)]
     assert steps == [79, 81]
 
     at = table_of(found).time_ns(81)
     moved = own_changed(found, EVENTS_STATE, chosen=None)
     moved = moved.with_state(moved.state.select(time_ns=at + 1))
-    assert row_moves.current(moved) == 81
+    assert view_moves.current(moved) == 81
 
 
 def test_another_rank_or_order_asks_for_another_list() -> None:
     found = events()
     before = event_query(found)
-    for move in (view_moves.other_rank(1), row_moves.sort(1), row_moves.next_kind):
+    for move in (view_moves.other_rank(1), view_moves.sort(1), view_moves.next_kind):
         assert wanted(found.with_state(move(found))) != [before]
     assert view_moves.other_rank(-9)(found).selection.rank == "0"
 
@@ -154,12 +162,12 @@ def test_sorts_that_device_work_lacks_are_left_out() -> None:
     found = events(Listing(DEVICE, pattern="gemm"))
     orders = [PANE.sorting(found).column]
     for _ in range(3):
-        found = found.with_state(row_moves.sort(1)(found))
+        found = found.with_state(view_moves.sort(1)(found))
         orders.append(PANE.sorting(found).column)
 
     assert orders == ["start", "dur", "what", "start"]
     found = events(Listing(sorting=Sorting("bytes"), pattern="gemm"))
-    found = found.with_state(row_moves.next_kind(found))
+    found = found.with_state(view_moves.next_kind(found))
     own = EVENTS_STATE.of(found.state)
     assert (own.kind, own.sorting, own.pattern) == (DEVICE, IN_TIME, "gemm")
 
@@ -193,7 +201,7 @@ def test_nothing_is_listed_where_no_list_is_in_view(pane: str) -> None:
 
 def test_long_names_are_cut_on_a_narrow_screen_and_the_last_page_is_full() -> None:
     found = events(Listing(DEVICE))
-    found = found.with_state(row_moves.last_row(found))
+    found = found.with_state(view_moves.last_row(found))
     picture = PANE.paint(found, 18, 60)
     lines = ["".join(map(chr, row)).rstrip() for row in picture.glyph.tolist()]
 

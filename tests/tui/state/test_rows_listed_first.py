@@ -9,9 +9,8 @@ from msgspec.structs import replace
 from ccltui.metrics.result import Result
 from ccltui.tui.engine.messages import FindingsReady
 from ccltui.tui.reducer import scene_after
-from ccltui.tui.state.pane_states import COLLECTIVES, DEVICE, EVENTS_STATE, listing_of
+from ccltui.tui.state.pane_states import COLLECTIVES, DEVICE, EVENTS_STATE, Sorting, listing_of
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.sorting import Sorting
 
 
 def told(found: Scene, calls: float | None) -> Scene:

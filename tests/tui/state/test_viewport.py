@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccltui.tui.state.viewport import ColumnView, TimeView
+from ccltui.tui.state.view_state import ColumnView, TimeView
 
 TIMES = st.builds(
     TimeView.whole, st.integers(0, 10**6), st.integers(10**6 + 1, 10**12), st.integers(1, 300)

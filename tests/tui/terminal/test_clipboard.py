@@ -9,7 +9,7 @@ import re
 import pytest
 from ptys import HERE, running
 
-from ccltui.tui.terminal.clipboard import osc52
+from ccltui.tui.terminal.compat import osc52
 
 TEXT = "ccltui 'a b' --metric straggler_lag ±"
 PLAIN = f"\x1b]52;c;{base64.b64encode(TEXT.encode()).decode()}\x07"

@@ -8,8 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from screens import Terminal, differences
 
-from ccltui.tui.terminal.screen_cells import Shift, change, look_of
-from ccltui.tui.terminal.screen_model import SYNC_END, SYNC_START, ScreenModel
+from ccltui.tui.terminal.screen_model import (
+    SYNC_END,
+    SYNC_START,
+    ScreenModel,
+    Shift,
+    change,
+    look_of,
+)
 
 WIDTH, HEIGHT = 64, 6
 
