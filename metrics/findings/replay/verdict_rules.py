@@ -184,6 +184,9 @@ class Rules:
         waits = self._missing_waits()
         if waits is not None:
             return self._inconclusive(waits.why, None, [("communication", waits)])
+        untold = self._untold_waits()
+        if untold is not None:
+            return self._inconclusive(untold, None, ())
         why = f"{costs}, less than {self.materiality:.2g} of it"
         # Parts that are each below it may be one that is above.
         near = self.ladder.loss_ratio >= self.materiality
@@ -267,6 +270,28 @@ class Rules:
         )
         at_most = float((ladder.rungs[5] - free).mean())
         return Conclusion("", why, saves_ns=at_most, absent=absent)
+
+    def _untold_waits(self) -> str | None:
+        """Return why nobody can be cleared where ranks may wait in calls that are matched to none.
+
+        The replay gives each of them the time that it took: what some wait there for a late rank
+        costs nothing in any rung. Members that begin together take equally long.
+        """
+        job, table = self.ladder.job, self.ladder.job.table
+        alone = table.instance < 0
+        if not alone.any():
+            return None
+        here = distinct_values(table.rank)
+        spent = np.bincount(
+            table.rank[table.line[alone]], table.dur_ns[alone], minlength=len(job.labels)
+        )[here]
+        longer_ns = float(spent.max() - spent.min()) / job.num_steps
+        if longer_ns < self.materiality * float(self.ladder.rungs[6].mean()):
+            return None
+        return (
+            f"a rank spends {duration(longer_ns)} of {job.period} more than another in collectives "
+            "that have no reliable match on other ranks: it may wait there for a late one"
+        )
 
     def _also(self, order: I64, *, with_common: bool = True) -> list[tuple[str, Conclusion]]:
         """Return the conclusions on candidates with a notable share of the loss, largest first."""

@@ -231,7 +231,8 @@ def _mean(values: F64) -> F64:
 
 def _stands_out(excess: F64, hits: Bool, slow: I64, others: I64) -> bool:
     """Whether the slow ranks exceed all others clearly, by more than steps scatter."""
-    least = min(float(excess[rank][hits[rank]].mean()) for rank in slow.tolist())
+    # 0 of a rank that is slow in none: it takes turns with others, and does not stand out.
+    least = float(_mean(np.where(hits[slow], excess[slow], np.nan)).min())
     rest = excess[others]
     calm = rest[~np.isnan(rest)]
     if not len(calm):

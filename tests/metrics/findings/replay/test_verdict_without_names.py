@@ -244,3 +244,26 @@ def test_communicators_of_one_stream_are_told_apart(
 
     assert (details["verdict"], details["culprit"]["ranks"]) == (kind, ranks)
     assert details["saves_ms"] == pytest.approx(cost_ms, rel=0.05)
+
+
+def test_nobody_is_cleared_where_ranks_wait_in_calls_that_are_matched_to_none(
+    tmp_path: Path,
+) -> None:
+    """Calls in CUDA graphs name no group: what a replica waits there for another is in no rung."""
+    spec = replace(
+        PIPELINE,
+        level="full",
+        schedule="gpipe",
+        graphs=True,
+        same_stream=True,
+        host_op_ns=7_000,
+        transfer_ns=540_000,
+        kernel_ns=300_000,
+    )
+    even = verdict_of(spec, tmp_path / "even").details
+    link = Fault("slow_pair", (1, 3), 18.0)
+    slow_link = verdict_of(replace(spec, faults=(link,)), tmp_path / "slow").details
+
+    assert even["verdict"] == "no_straggler", even["why"]
+    assert slow_link["verdict"] == "inconclusive"
+    assert "no reliable match" in slow_link["why"]
