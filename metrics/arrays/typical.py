@@ -100,7 +100,9 @@ def _sorted(values: F64, group: I64, count: int) -> tuple[F64, I64, I64]:
 
 
 MAX_POINTS = 64
+"""Every pair of points is a slope: 2,016 of 64."""
 MIN_POINTS = 8
+"""Of fewer the 99 % interval of the median slope reaches past the slopes that there are."""
 Z_99 = 2.576
 LEAST_ERROR = 1.0
 """Lower limit of the error, in ns per s: no clock rate is known better than to a part in 10^9."""

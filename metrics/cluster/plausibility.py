@@ -88,6 +88,7 @@ SLACK: Final = 1.02
 MOST_DISAGREEMENT: Final = 2.0
 """Largest plausible ratio of two measurements of the same quantity."""
 LEAST_LATENCY_MS: Final = 0.0005
+"""Half a microsecond: two adapters and a switch take longer."""
 _BETWEEN_DEVICES: Final = ("network_bandwidth", "network_alltoall", "allreduce", "alltoall")
 _MATMUL: Final = {"matmul_fp32": "fp32", "matmul_tf32": "tf32", "matmul_bf16": "bf16"}
 _MARKS: Final = {

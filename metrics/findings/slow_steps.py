@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from ccltui.parsers.array_types import I64
 
 MIN_STEPS: Final = 3
+"""Of two steps neither is the usual one."""
 _HOW_MUCH: Level = "medium"
 """That a slow step takes the median time once its cause is fixed is an estimate."""
 OUTLIER: Final = 3.5

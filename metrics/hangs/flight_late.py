@@ -18,6 +18,7 @@ from ccltui.metrics.hangs.flight_job import FlightJob, RankCalls
 _LEAST_MS: Final = 1.0
 """Lateness below it is noise of hosts and of the resolution of events."""
 _LEAST_CALLS: Final = 5
+"""Late calls that a name rests on: one of few ranks is the last of four by chance."""
 _MOST_OF_ALL: Final = 0.75
 """Share of all lateness that one rank must have to be named."""
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 MIN_INSTANCES: Final = 5
 MIN_SIZES: Final = 2
+"""Two sizes make a line, five calls a median of slopes that one call does not decide."""
 _MAX_POINTS: Final = 512  # 130 thousand pairs; more do not improve the slope
 _Z_95: Final = 1.959964
 

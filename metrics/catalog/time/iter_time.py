@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.rank_view import RankView
 
 _UNSTEADY = 0.2
+"""Standard deviation over the mean above which the mean alone would mislead: it is warned of."""
 
 
 @metric(

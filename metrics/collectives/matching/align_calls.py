@@ -237,12 +237,15 @@ _COLUMNS: Final = 64
 _POINTS: Final = 24
 """Number of blocks for the slope: enough for calls that are lined up within ``SCATTER_NS``."""
 _VOTERS: Final = 128
+"""Calls in the middle whose distances to others vote for a difference of the clocks."""
 _NEARLY_ALL: Final = 0.9
+"""Share of the calls from which a fit is not repeated: the others may lack a counterpart."""
 _SLACK: Final = 64
 """Number of calls that may be missing on both sides, beyond the difference of the lengths."""
 SPREAD_FACTOR: Final = 4
 """Ends may be this many times the p95 of their distances apart, if that is more."""
 FEWEST: Final = 3
+"""Pairs that a difference of clocks rests on where none is known: two calls agree by chance."""
 
 
 class ClockDifference(Struct, frozen=True):

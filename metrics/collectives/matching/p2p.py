@@ -20,6 +20,7 @@ from ccltui.parsers.array_types import I64
 _OUTLIER_NS: Final = 50_000
 """Ends of one transfer are closer than that on clocks that do not drift."""
 _OUTLIER_RATIO: Final = 10
+"""On clocks that drift they are this many times the usual distance apart at most."""
 
 SEND, RECV = TYPES.index("Send"), TYPES.index("Recv")
 SENDRECV = TYPES.index("SendRecv")

@@ -144,8 +144,9 @@ NAMED_SHARE: Final = 0.5
 HIGH_SHARE: Final = 0.8
 """From this share on the confidence of a verdict is that of its match."""
 MIN_ROOT_SHARE: Final = 0.2
-"""A rank with less of the waiting is named only where most of the waiting has a known cause."""
 MAX_UNKNOWN_SHARE: Final = 0.5
+"""A rank with less than the first share of the waiting is named only where at most the second share
+has no known cause."""
 MORE_WORK: Final = 1.02
 """Ratio of elements to those of the peers from which on messages count as unequal."""
 

@@ -71,7 +71,7 @@ COMPUTE_BOUND: Final = 0.9
 """Share of computing from which on nothing else is worth more than the kernels themselves."""
 MOSTLY: Final = 0.6
 LARGE_LOSS: Final = 0.1
-"""Where devices compute mostly and no loss reaches this share, the kernels are what to look at."""
+"""Where devices compute `MOSTLY` and no loss reaches this share, kernels are what to look at."""
 OWN_SHARE: Final = 0.6
 """Ranks of a job are named for idle time where they have this share of it."""
 _WEIGHTS: Final[Mapping[Level, float]] = {"high": 12.0, "medium": 9.0, "low": 6.0, "unknown": 3.0}

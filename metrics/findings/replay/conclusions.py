@@ -146,8 +146,9 @@ def _median(values: Sequence[float]) -> float | None:
 
 
 OWN_SHARE: Final = 0.6
-"""A suspect is named where setting it back gains this share of its rung, no other half of it."""
 OTHER_SHARE: Final = 0.5
+"""A suspect is named where setting it back gains the first share of its rung, and setting back the
+next one less than the second share of that."""
 MIN_R_FB, MAX_RANDOM_R_FB, MIN_CV, MIN_R_STAGES = 0.9, 0.5, 0.05, 0.8
 MAX_JITTER_CV: Final = 0.02
 """Scatter of whole steps below which no lengths of sequences are behind it."""

@@ -53,6 +53,7 @@ UNIFORM: Final = 0.85
 """Share of the compute time of a slow device that takes longer by half of its excess or more: that
 of optimizers, which wait for memory, may not."""
 HALF: Final = 0.5
+"""Part of its excess by which a segment is at least longer to count for `UNIFORM`."""
 _ALL_TO_ALL: Final = TYPES.index("AllToAll")
 HIDDEN_WAITS: Final = (
     "some transfers take longer than comparable ones, and it is not known whether they are slow "

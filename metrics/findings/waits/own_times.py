@@ -83,8 +83,9 @@ SUPPORTED: Final = 0.25
 """Share of the waiting for a rank by which it has to be busy longer than the typical rank: what is
 not supported by that may as well be a slow transfer, or a rank that waits itself."""
 BUSIEST_EXCESS: Final = 0.05
-"""Share of the time by which the busiest rank exceeds the typical one, to be named by that."""
 CLEARLY_BUSIEST: Final = 0.08
+"""Shares of the time by which the busiest rank exceeds the typical one: to be named by that, and to
+be named surely."""
 SECOND, CLEAR_SECOND = 0.5, 0.25
 """Shares of its excess that no other rank reaches: to be named, and to be named surely."""
 TRANSFERS: Final = tuple(TYPES.index(one) for one in ("Send", "Recv", "SendRecv"))
