@@ -66,7 +66,7 @@ def _of_job(job: JobFiles, store: Path | None) -> Hang | None:
     groups: list[tuple[int, ...]] = []
     judges: tuple[tuple[Sequence[FoundFile], _Judge, str], ...] = (
         (job.dumps, lambda files: _of_dumps(files, groups), "flight recorder"),
-        (job.logs, lambda files: _of_logs(files, unread), "watchdog"),
+        ((*job.logs, *job.reports), lambda files: _of_logs(files, unread), "watchdog"),
         (job.reports, lambda files: _of_reports(files, groups, unread), "ras"),
     )
     found = [

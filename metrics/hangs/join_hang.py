@@ -26,9 +26,9 @@ _SUBJECTS: Final = {
 _Relation = Literal["same", "others", "nobody", "unknown"]
 
 
-def by_surety(hang: Hang) -> tuple[bool, int]:
+def by_surety(hang: Hang) -> tuple[bool, bool, int]:
     """Return a key that sorts the surest hang first; what names nobody at all comes last."""
-    return hang.kind in LAST, _LEVELS.index(hang.sure)
+    return hang.kind in LAST, hang.kind == "nothing", _LEVELS.index(hang.sure)
 
 
 def joined(found: Sequence[Hang], beside: Sequence[str] = ()) -> Hang:
@@ -169,8 +169,13 @@ def _told(rest: Sequence[Hang]) -> list[str]:
     for one in rest:
         subject = _SUBJECTS[one.record][0]
         of = f" ({one.files[0]})" if one.files else ""
-        told.append(f"{subject}{of}: {one.text[:1].lower()}{one.text[1:]}")
+        told.append(f"{subject}{of}: {_inside(one.text)}")
     return told
+
+
+def _inside(text: str) -> str:
+    """Return a sentence as it continues another; RAS keeps its capitals."""
+    return text if text[:2].isupper() else f"{text[:1].lower()}{text[1:]}"
 
 
 def _limits(first: Hang, rest: Sequence[Hang]) -> list[str]:

@@ -34,8 +34,7 @@ _DUMPS: Final = (
     "next time-out every rank writes a dump with the call that it is in"
 )
 _AT_RANK: Final = (
-    "Look at {who}: the last lines of its log, and the stack of its process (py-spy dump). "
-    + _DUMPS
+    "Look at {who}: the last lines printed there, and the stack (py-spy dump). " + _DUMPS
 )
 _AT_NETWORK: Final = (
     "Test the group without the program: nccl-tests between the same devices, with "
@@ -107,6 +106,13 @@ class _Group:
     def timed_out(self) -> dict[str, GroupState]:
         """States of the ranks whose watchdog gave up."""
         return {label: one for label, one in self.states.items() if one.timed_out is not None}
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether a rank printed that it gave up, and not the numbers that all print after it."""
+        told = {one.local_rank for one in self.states.values() if one.enqueued is not None}
+        return bool(told) and any(one.local_rank not in told and one.enqueued is None
+                                  for one in self.timed_out.values())  # fmt: skip
 
     def call(self, seq: int | None) -> str:
         """A collective in a sentence: "all-reduce 100 of default_pg"."""
@@ -261,7 +267,7 @@ class _Judge:
 
     def hang(self) -> Hang | None:
         """Return what stands; None where no rank gave up."""
-        if not self._stuck and not self._lines.desyncs:
+        if not self._stuck and all(one.kind == "lost" for one in self._lines.desyncs):
             return None
         judges = (
             *(self._mismatch, self._frozen, self._behind, self._raised, self._desync),
@@ -380,7 +386,7 @@ class _Judge:
 
     def _frozen(self) -> Hang | None:
         for group in self._stuck:
-            frozen = group.frozen()
+            frozen = group.frozen() if group.key else {}  # numbers of several groups differ
             if not frozen or len(frozen) == len(group.states):
                 continue
             at = min(one.timed_out or 0 for one in frozen.values())
@@ -433,6 +439,8 @@ class _Judge:
 
     def _silent(self) -> Hang | None:
         """The only members of a group without a word on it; a log of few ranks names nobody."""
+        if any(group.is_cut for group in self._stuck):
+            return None
         found = []
         for group in self._stuck:
             silent = tuple(one for one in group.silent() if one not in self._waiting)
@@ -446,6 +454,7 @@ class _Judge:
         _, silent, group = min(found, key=lambda one: one[0])
         who, at, waiting = ranks_text(silent), group.first_stuck, group.timed_out
         lives = [one for one in silent if any(one in other.states for other in self._groups)]
+        lost = {str(one.ranks[0]): one.text for one in self._lines.desyncs if one.kind == "lost"}
         words = (
             f"{who} {'is' if len(silent) == 1 else 'are'} not there"
             if lives == list(silent)
@@ -455,15 +464,20 @@ class _Judge:
             "its process is alive, and waits in no other collective"
             if lives == list(silent)
             else "it died, is blocked outside of NCCL, or its log is not here"
+            if len(silent) == 1
+            else "they died, are blocked outside of NCCL, or their logs are not here"
         )
+        if not lives and set(silent) <= set(lost):
+            words = f"{who} {'is' if len(silent) == 1 else 'are'} not there"
+            why = f"it was in another call, which ended with {lost[silent[0]]}"
         text = (
             f"{words} while {count_ranks(len(waiting))} "
             f"{'waits' if len(waiting) == 1 else 'wait'} in {group.call(at)}: {why}"
         )
-        sure = "medium" if len(silent) == 1 and group.key else "low"
+        is_sure = len(silent) == 1 and group.key
         return _with_facts(
             Hang("printed_nothing", text, (), silent, tuple(waiting), group.label,
-                 group.operation(at), at, "medium" if sure == "medium" else "low",
+                 group.operation(at), at, "medium" if is_sure else "low",
                  _AT_RANK.format(who=who)),
             self._facts(),
         )  # fmt: skip
@@ -505,11 +519,16 @@ class _Judge:
         is_whole = not absent and not elsewhere and len(stuck) > 1
         whole = "both" if len(stuck) == 2 else f"all {len(stuck)}"
         who = f"{whole} ranks that print" if len(stuck) > 1 else "the one rank that prints"
-        who = f"{len(stuck)} of {len(stuck) + absent} ranks" if absent else who
+        least = "" if group.world else "at least "
+        who = f"{len(stuck)} of {least}{len(stuck) + absent} ranks" if absent else who
         first = [one.completed for one in stuck.values() if one.completed is not None]
         kind: Kind = "all_arrived" if is_whole else "abstained"
         text = f"{who} entered {group.call(at)} and none finished it"
+        if not group.key and group.waits_at != at:
+            text = f"{who} wait in different collectives of groups that the log does not name"
         more = "the cause is a link, a network card or a device; no rank is named"
+        if group.world is None:
+            more = f"if no other rank is in it, {more}"
         if first and max(first) < 0:
             kind = "never_completed"
             call = group.call(at).partition(" of ")[0]

@@ -7,6 +7,7 @@ here, in any order, behind any prefix. Nothing is judged: `metrics.hangs` does t
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -119,10 +120,13 @@ class GroupState(Struct, frozen=True):
 
 
 class Desync(Struct, frozen=True):
-    """Ranks that a report of PyTorch itself names: ``seq`` is the last they finished or joined."""
+    """Ranks that a report of PyTorch itself names: ``seq`` is the last they finished or joined.
+
+    "raised" is an error of the rank itself, "lost" one that follows from the end of another.
+    """
 
     attempt: int
-    kind: str  # "did_not_join", "did_not_finish", "never_joined", "barrier", "stuck", "raised"
+    kind: str  # "did_not_join", "did_not_finish", "never_joined", "barrier", "stuck", "raised", …
     ranks: tuple[int, ...]
     seq: int | None
     path: str
@@ -203,7 +207,7 @@ def stated_world(begin: str) -> int | None:
 
 def _said(text: BoundedText, file: int, shown: str, of_file: int | None) -> Iterator[_Said]:
     number, restart = 1, 0
-    for part in text.plain_of_ansi():
+    for part in map(_unbroken, text.plain_of_ansi()):
         at = 0
         for match in re.finditer(f"{_LINE.pattern}|{_RESTART.pattern}", part):
             if match.start() < at:
@@ -212,13 +216,70 @@ def _said(text: BoundedText, file: int, shown: str, of_file: int | None) -> Iter
             end = part.find("\n", match.end())
             end = len(part) if end < 0 else end
             number += part.count("\n", at, begin)
-            at = end
-            line = part[begin : min(end, begin + _LONGEST_LINE)]
+            line, at = _unwrapped(part, begin, end)
             if _LINE.search(line) is None:
                 restart = number
             else:
                 yield from _of_line(text, line, (file, number), (shown, of_file), restart)
+            number += part.count("\n", begin, at)
         number += part.count("\n", at)
+
+
+_BEGINS: Final = re.compile(
+    r"Watchdog caught collective operation|enqueued (?:NCCL )?work|NCCL work:"
+)
+_NEXT: Final = re.compile(r"\s*(?:\S{0,40}\[(?:rank|Rank|E|W|I|PG)|frame #|Exception raised|$)")
+"""How a line begins that is not the rest of the line before."""
+_MOST_WRAPPED: Final = 2
+_WIDTHS: Final = range(60, 500)
+"""Characters of a terminal or of a field of a form."""
+_LEAST_BROKEN: Final = 5
+
+
+def _unbroken(text: str) -> str:
+    """Return a text with the lines rejoined that a terminal broke where they reached its width."""
+    if _LINE.search(text) is None and "Watchdog" not in text:
+        return text
+    lines = text.split("\n")
+    width = max(map(len, lines))
+    full = sum(len(line) == width for line in lines)
+    if width not in _WIDTHS or full < _LEAST_BROKEN:
+        return text
+    pieces = []
+    for line, after in itertools.pairwise([*lines, ""]):
+        pieces.append(line)
+        if len(line) < width or _NEXT.match(after):
+            pieces.append("\n")
+    return "".join(pieces)
+
+
+def _unwrapped(part: str, begin: int, end: int) -> tuple[str, int]:
+    """Return a line and where it ends, with its rest where a terminal broke it into several."""
+    line = part[begin : min(end, begin + _LONGEST_LINE)]
+    whole, at = line, end
+    for _ in range(_MOST_WRAPPED):
+        if _is_whole(whole) or at >= len(part):
+            break
+        after = part.find("\n", at + 1)
+        after = len(part) if after < 0 else after
+        rest = part[at + 1 : min(after, at + 1 + _LONGEST_LINE)]
+        if _NEXT.match(rest):
+            break
+        whole, at = _rejoined(whole, rest), after
+    return (whole, at) if _is_whole(whole) else (line, end)
+
+
+def _rejoined(line: str, rest: str) -> str:
+    """Return both parts of a line; the blank at which it was broken may be lost."""
+    near = line + rest
+    return near if _is_whole(near) or not _is_whole(f"{line} {rest}") else f"{line} {rest}"
+
+
+def _is_whole(line: str) -> bool:
+    """Whether a line has all that its message states, or is none that is read by its end."""
+    if _BEGINS.search(line) is None:
+        return True
+    return _TIMEOUT.search(line) is not None or _STATUS.search(line) is not None
 
 
 def _of_line(
@@ -252,9 +313,9 @@ def _of_line(
     elif status is not None:
         yield _stated(one, status)
     elif (raised := _RAISED.search(line)) is not None:
-        if _CONSEQUENCE.search(raised["text"]) is None:
-            text_of = printable(raised["text"][:_LONGEST_TEXT])
-            yield replace(one, desync=("raised", (int(raised["rank"]),), None, text_of))
+        kind = "raised" if _CONSEQUENCE.search(raised["text"]) is None else "lost"
+        text_of = printable(raised["text"][:_LONGEST_TEXT])
+        yield replace(one, desync=(kind, (int(raised["rank"]),), None, text_of))
     else:
         yield from _reported(one, rest)
 

@@ -354,3 +354,54 @@ def test_the_metric_counts_the_ranks_that_did_not_arrive(tmp_path: Path) -> None
     assert (result.value, result.unit, result.status) == (2, "ranks", "ok")
     assert result.details["ranks"] == ["2", "3"]
     assert result.inputs["side_files"] == ["a.log"]
+
+
+def test_numbers_of_groups_that_the_log_does_not_name_are_not_compared(tmp_path: Path) -> None:
+    said = [Said(0, 96_120, 0, 96_117), Said(3, 64_088, 0, 64_088)]
+
+    found = hang(tmp_path, log("2.0", said))
+
+    assert (found.kind, found.ranks, found.sure) == ("abstained", (), "low")
+    assert "in different collectives of groups that the log does not name" in found.text
+
+
+def test_a_log_that_breaks_off_names_no_rank_for_its_silence(tmp_path: Path) -> None:
+    text = log("2.8", waiting([0, 1, 3]))
+    last = text.rindex("[PG ID 0", 0, text.rindex("failure detected by watchdog"))
+
+    found = hang(tmp_path, text[:last])
+
+    assert (found.kind, found.ranks) == ("abstained", ())
+
+
+@pytest.mark.parametrize("width", [80, 100, 131])
+def test_lines_that_a_terminal_has_broken(tmp_path: Path, width: int) -> None:
+    lines = log("2.8", [*waiting([0, 1, 3]), Said(2, 98, 98)]).splitlines()
+    broken = [one[at : at + width] for one in lines for at in range(0, len(one), width)]
+
+    assert hang(tmp_path, "\n".join(broken)).ranks == ("2",)
+
+
+def test_a_rank_in_another_call_is_not_said_to_be_silent(tmp_path: Path) -> None:
+    lost = "[rank2]: RuntimeError: [pair.cc:1] Connection closed by peer [10.0.0.1]:9\n"
+
+    found = hang(tmp_path, log("2.8", waiting([0, 1, 3])) + lost)
+
+    assert found.ranks == ("2",)
+    assert found.text.startswith("Rank 2 is not there while 3 ranks wait in all-reduce 100")
+    assert "it was in another call, which ended with RuntimeError" in found.text
+
+
+def test_words_of_watchdogs_behind_a_report_of_ras(tmp_path: Path) -> None:
+    report = (
+        "NCCL version 2.26.2 compiled with CUDA 12.4\n\nJob summary\n===========\n\n"
+        "Communicators... (0.01s)\n=============\n\n"
+        "Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors\n"
+        "    #  in group  per comm  per node  per comm  in group\n"
+        "    0         1         1         4         4         4   RUNNING      OK\n\n"
+    )
+
+    found = hang(tmp_path, report + log("2.8", waiting([0, 1, 2, 3])))
+
+    assert found.kind == "all_arrived"
+    assert any(one.startswith("RAS (train0.log): RAS names no rank") for one in found.more)
