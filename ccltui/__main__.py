@@ -22,9 +22,9 @@ def main() -> int:
     try:
         _raise_lost_signals()
         if sys.argv[1:] == ["--version"]:  # asked often, and the parser of all else takes longer
-            from ccltui import print_version, process  # noqa: PLC0415
+            from ccltui import process, verbs  # noqa: PLC0415
 
-            return process.run(print_version.run, ())
+            return process.run(verbs.run, ())
         from ccltui.splash import SPLASH  # noqa: PLC0415
 
         safe_path.require_safe_children()

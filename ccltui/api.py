@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, get_args
 
 import numpy as np
 
-from ccltui.export.table_columns import TABLES, Column, Text, events_of_rank
-from ccltui.export.table_files import arrow_table
+from ccltui.export.tables import TABLES, Column, Text, arrow_table, events_of_rank
 from ccltui.metrics import registry
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View
@@ -25,8 +24,7 @@ from ccltui.parsers.columns import GROUPS, Group
 from ccltui.parsers.store.cache_place import default_cache_dir
 from ccltui.parsers.window import Window
 from ccltui.report import explanation, explanation_writers
-from ccltui.report.explanation_writers import command_options
-from ccltui.report.finding_html import finding_html
+from ccltui.report.explanation_writers import command_options, finding_html
 from ccltui.report.json_document import TraceSummary
 
 if TYPE_CHECKING:

@@ -188,11 +188,11 @@ class _PrintVersion(argparse.Action):
         values: object,
         option_string: str | None = None,
     ) -> NoReturn:
-        from ccltui.print_version import version_lines  # noqa: PLC0415
+        from ccltui.verbs import version_lines  # noqa: PLC0415
 
         lines = version_lines(parser.prog)
         if isinstance(parser, Parser) and "--verbose" in parser.given:
-            from ccltui.doctor.version_details import version_details  # noqa: PLC0415  (rare)
+            from ccltui.doctor.bundle import version_details  # noqa: PLC0415  (rare)
 
             lines += version_details()
         sys.stdout.write("\n".join(lines) + "\n")

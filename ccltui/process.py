@@ -1,4 +1,4 @@
-"""Run a command and turn every way in which it ends into an exit status and one line."""
+"""Run a command: every way in which it ends becomes an exit status and one line; end at once."""
 
 from __future__ import annotations
 
@@ -9,12 +9,43 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
+from typing import TYPE_CHECKING, NoReturn
 
 from ccltui import exit_codes
-from ccltui.ending import end_at_once
 from ccltui.parsers.system.lost_signals import raise_lost_signals
-from ccltui.report.output import print_message, print_traceback
-from ccltui.report.session_log import LOG, target_of
+from ccltui.report.output import LOG, print_message, print_traceback, target_of
+
+if TYPE_CHECKING:
+    from multiprocessing.process import BaseProcess
+
+_CHILD_ENDS_S = 1.0
+"""Seconds to wait for a process that was terminated."""
+
+
+def end_at_once(status: int) -> NoReturn:
+    """Exit without waiting for threads; end child processes and remove temporary folders before.
+
+    Imports nothing, because a signal may have come amid an import: a module that is not loaded, or
+    half of it, has started no process and made no folder.
+    """
+    pool = sys.modules.get("ccltui.parsers.ingest.worker_pool")
+    children: list[BaseProcess] = []
+    with contextlib.suppress(AttributeError, NameError):  # loaded by halves
+        getattr(pool, "stop_starts", lambda: None)()
+        multiprocessing = sys.modules.get("multiprocessing.process")
+        children = getattr(multiprocessing, "active_children", list)()
+    for child in children:
+        child.terminate()
+    for child in children:
+        child.join(_CHILD_ENDS_S)  # it may write to a folder that is removed below
+    folders = sys.modules.get("ccltui.parsers.system.scratch_folder")
+    with contextlib.suppress(AttributeError, NameError):
+        getattr(folders, "remove_in_use", lambda: None)()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError, RuntimeError):
+            stream.flush()
+    os._exit(status)
+
 
 Command = Callable[[Sequence[str]], int]
 

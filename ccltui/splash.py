@@ -18,7 +18,7 @@ from types import FrameType
 from typing import Final
 
 from ccltui.draw.text import clean, fit_middle
-from ccltui.ending import end_at_once
+from ccltui.process import end_at_once
 from ccltui.verbs import VERBS
 
 Command = Callable[[Sequence[str]], int]

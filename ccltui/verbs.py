@@ -1,7 +1,13 @@
 """Verbs of ``ccltui``: arguments and purpose in the usage text, and the module that runs each."""
 
-from collections.abc import Mapping
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
+
+from ccltui import __version__, exit_codes
+from ccltui.parsers.plug_ins import by_distribution, contents
 
 PROG: Final = "ccltui"
 
@@ -77,3 +83,15 @@ def usage() -> str:
     ]
     lines = (f"{call:<{_PURPOSE_COLUMN}}{purpose}".rstrip() for call, purpose in rows)
     return f"\n{_INDENT}".join(lines)
+
+
+def version_lines(program: str) -> list[str]:
+    """Return the line of the version, and one for each package that adds something."""
+    added = by_distribution().items()
+    return [f"{program} {__version__}", *(f"plug-in {name}: {contents(of)}" for name, of in added)]
+
+
+def run(_: Sequence[str]) -> int:
+    """Print the lines and return the exit status."""
+    sys.stdout.write("\n".join(version_lines(PROG)) + "\n")
+    return exit_codes.OK

@@ -225,7 +225,7 @@ def test_what_is_no_possible_value_is_refused(
 
 
 def test_a_notebook_shows_a_finding_and_runs_nothing_of_it(job: ccltui.Job) -> None:
-    from ccltui.report.finding_html import finding_html
+    from ccltui.report.explanation_writers import finding_html
 
     first = job.findings[0]
     shown = first._repr_html_()

@@ -21,7 +21,7 @@ from bench.verdicts.answers import MEMORY, OF_HOSTS, Answer, read_finding
 from bench.verdicts.marks import BORDER, marked
 from ccltui.demo.planted import JobSpec, PlantedTruth, random_spec, write_planted
 from ccltui.demo.planted.job_spec import Level
-from ccltui.demo.planted.planted_truth import MATERIAL, FaultTruth
+from ccltui.demo.planted.planted_job import MATERIAL, FaultTruth
 from ccltui.metrics.registry import find
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View

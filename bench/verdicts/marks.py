@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from bench.verdicts.answers import Answer
 from ccltui.demo.planted import JobSpec, PlantedTruth
-from ccltui.demo.planted.planted_truth import MATERIAL, FaultTruth
+from ccltui.demo.planted.planted_job import MATERIAL, FaultTruth
 
 Mark = Literal[
     "right",  # who is right (and for a verdict the class too)

@@ -265,11 +265,11 @@ def run(arguments: Sequence[str]) -> int:
 
 def _compare_jobs(options: argparse.Namespace) -> int:
     found, is_whole = compare(options)
-    from ccltui.report.job_diff.diff_document import (  # noqa: PLC0415
+    from ccltui.report.job_diff import (  # noqa: PLC0415
         JOB_WRITERS,
         gate_values,
+        headline,
     )
-    from ccltui.report.job_diff.diff_sections import headline  # noqa: PLC0415
 
     write_report(JOB_WRITERS[options.format](found), options.output)
     refused = found.verdict == "not comparable"

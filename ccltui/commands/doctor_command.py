@@ -91,7 +91,7 @@ def run(arguments: Sequence[str]) -> int:
         raise GrammarError("no trace directory given: ccltui doctor DIR, or --environment")
     loaded = _load(options)
     # Imported here: numpy.
-    from ccltui.doctor.side_checks import answering, side_findings  # noqa: PLC0415
+    from ccltui.doctor.trace_checks import answering, side_findings  # noqa: PLC0415
     from ccltui.parsers.found_files import found_instead  # noqa: PLC0415
 
     job = loaded.job
@@ -156,10 +156,10 @@ def _load(options: argparse.Namespace) -> LoadedJob:
 
 
 def _findings(job: Job) -> tuple[Finding, ...]:
-    from ccltui.doctor import side_checks, trace_checks  # noqa: PLC0415  (numpy)
+    from ccltui.doctor import trace_checks  # noqa: PLC0415  (numpy)
 
     no_trace = not job.ranks and not job.failures
-    return side_checks.without_traces(job) if no_trace else trace_checks.check(job)
+    return trace_checks.without_traces(job) if no_trace else trace_checks.check(job)
 
 
 def _viewer_losses(job: Job) -> Sequence[ViewerLoss]:

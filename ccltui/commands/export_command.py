@@ -132,7 +132,7 @@ def _manifest(view: View, options: argparse.Namespace) -> None:
 
 
 def _tables(view: View, options: argparse.Namespace) -> None:
-    from ccltui.export.table_files import write_tables  # noqa: PLC0415
+    from ccltui.export.tables import write_tables  # noqa: PLC0415
 
     folder = Path(options.output or f"{job_name(options.trace)}-{options.to}")
     folder.mkdir(exist_ok=True)

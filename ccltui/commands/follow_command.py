@@ -30,9 +30,8 @@ from ccltui.commands.print_metrics import judged
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.discovery.watch import Changes, Watch
 from ccltui.parsers.errors import GrammarError, TraceError
-from ccltui.report.alert_command import run_command
 from ccltui.report.explanation import headline
-from ccltui.report.gates import Gate
+from ccltui.report.gates import Gate, run_command
 from ccltui.report.json_document import Entry, Report, result_dict
 from ccltui.report.output import print_message, require_target, write_report
 

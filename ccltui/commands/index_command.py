@@ -194,7 +194,7 @@ def run(arguments: Sequence[str]) -> int:
 def _other_run(loading: LoadOptions, *, cancels: bool) -> int:
     """Print the progress of the run on a directory, or cancel it; return the exit status."""
     from ccltui.index.index_engine import EngineError  # noqa: PLC0415  (numpy)
-    from ccltui.index.running_index import cancel_index, running_index  # noqa: PLC0415  (numpy)
+    from ccltui.index.slurm_jobs import cancel_index, running_index  # noqa: PLC0415  (numpy)
 
     try:
         found = running_index(discover_job(loading), loading.path, loading.cache_dir)

@@ -20,7 +20,7 @@ from ccltui.parsers.store.cache_place import (
     store_limit,
 )
 from ccltui.process import stoppable
-from ccltui.report.session_log import LOG
+from ccltui.report.output import LOG
 
 if TYPE_CHECKING:
     from ccltui.parsers.discovery.walk import Walk

@@ -10,8 +10,15 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ccltui.demo.kineto_writer import NCCL_VERSIONS, Written, base_ns, header, trace_name, write
-from ccltui.demo.profiler_view import observe
+from ccltui.demo.kineto_writer import (
+    NCCL_VERSIONS,
+    Written,
+    base_ns,
+    header,
+    observe,
+    trace_name,
+    write,
+)
 from ccltui.demo.rank_events import rank_events
 from ccltui.demo.simulate import Schedule, simulate
 from ccltui.demo.spec import Library, Spec

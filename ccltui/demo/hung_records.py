@@ -20,8 +20,8 @@ from msgspec.structs import replace
 
 from ccltui.demo.demo_job import CARD_NAME, build
 from ccltui.demo.hung_job import START_NS, Op, Outcome, Plan, RankState, plan, run
-from ccltui.demo.profiler_view import BASE_NS
-from ccltui.demo.profiler_view import START_NS as TRACE_START_NS
+from ccltui.demo.kineto_writer import BASE_NS
+from ccltui.demo.kineto_writer import START_NS as TRACE_START_NS
 from ccltui.demo.spec import Spec, Straggler
 
 FAULTS: Final = (

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from ccltui.demo import profiler_names
-from ccltui.demo.profiler_view import offset_ns
+from ccltui.demo.kineto_writer import offset_ns
 from ccltui.demo.program import BYTES_PER_ELEMENT
 from ccltui.demo.simulate import Activity, Call, HostRange, Schedule
 from ccltui.demo.spec import Dimension, SlowLink, Spec, Straggler, Topology

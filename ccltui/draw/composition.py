@@ -8,10 +8,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from ccltui.draw import glyphs
 from ccltui.draw.palette import IDLE_INKS, KIND_INKS, SHADES, Ink, filled, style_of
-from ccltui.draw.planes import Planes
-from ccltui.draw.ruler import round_step, ticks
+from ccltui.draw.planes import TICK, Planes, round_step, ticks
 from ccltui.parsers import numbers
 
 
@@ -21,7 +19,7 @@ def put_scale(planes: Planes, y: int, x: int, most_ns: int) -> None:
     if cells < 1:
         return
     for at in ticks(0, most_ns, round_step(most_ns, cells)):
-        text = glyphs.TICK + (numbers.duration(at) if at else "0")
+        text = TICK + (numbers.duration(at) if at else "0")
         planes.put(y, x + at * cells // most_ns, text, Ink.RULER)
 
 

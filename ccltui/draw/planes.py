@@ -1,7 +1,8 @@
-"""Picture of cells with one character and one style id each; differences and shifts of pictures."""
+"""Picture of cells with one character and one style id each; coverage levels, and rulers."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
@@ -9,10 +10,31 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
 
-from ccltui.draw.glyphs import BLANK
 from ccltui.draw.palette import Ink
 from ccltui.draw.text import clean, fit, wrap
-from ccltui.parsers.array_types import U8, U32
+from ccltui.parsers.array_types import I64, U8, U32
+
+
+def _codes(text: str) -> U32:
+    return np.array([ord(character) for character in text], np.uint32)
+
+
+HEIGHTS: Final = _codes(" ▁▂▃▄▅▆▇█")
+"""Coverage of a cell, in eighths from the bottom."""
+LEFT: Final = _codes(" ▏▎▍▌▋▊▉█")
+"""A box that ends inside a cell, in eighths from the left."""
+RIGHT: Final = _codes(" ▕▕▐▐▐▐██")
+"""A box that begins inside a cell: the nearest character, as there are no right-aligned eighths."""
+DENSITY: Final = _codes(" .:-=+*#")
+"""Characters of lag levels without colour."""
+BLANK: Final = ord(" ")
+FULL: Final = ord("█")
+UPPER_HALF: Final = ord("▀")
+CURSOR: Final = "▼"
+TICK: Final = "╷"
+HIT: Final = "▴"
+POINTER: Final = "▶"
+
 
 Span = tuple[int, int, int]
 """Row, first column, column after the last one."""
@@ -160,3 +182,48 @@ def _alike(
     was = old[:, max(-by, 0) : width - max(by, 0)]
     comes = new[:, max(by, 0) : width + min(by, 0)]
     return np.asarray((was == comes).sum(axis=1))
+
+
+MIN_CELLS = 12
+
+
+def round_step(span: int, cells: int, *, apart: int = MIN_CELLS) -> int:
+    """The smallest 1, 2, 5 times a power of ten with ticks at least ``apart`` cells apart."""
+    wanted = max(span * apart / max(cells, 1), 1)
+    power = 1
+    while True:
+        for factor in (1, 2, 5):
+            if factor * power >= wanted:
+                return factor * power
+        power *= 10
+
+
+def ticks(start: int, end: int, step: int) -> Iterator[int]:
+    """Multiples of ``step`` in [start, end)."""
+    first = -(-start // step) * step
+    yield from range(first, end, step)
+
+
+def put_tick(planes: Planes, x: int, label: str) -> None:
+    """Draw a tick on the ruler, with its label if it fits completely."""
+    text = TICK + label
+    planes.put(0, x, text if x + len(text) <= planes.width else TICK, Ink.RULER)
+
+
+def put_hits(planes: Planes, gutter: int, columns: I64) -> None:
+    """Mark columns (int64, any order; columns out of view are ignored) on the ruler.
+
+    On a label only the style changes, so that it stays readable; the cursor is not changed.
+    """
+    inside = columns[(columns >= 0) & (columns < planes.width - gutter)]
+    at = np.unique(inside) + gutter
+    at = at[planes.style[0, at] != Ink.CURSOR]
+    planes.style[0, at] = Ink.HIT
+    planes.glyph[0, at[planes.glyph[0, at] == BLANK]] = ord(HIT)
+
+
+def put_area(planes: Planes, gutter: int, first: int, last: int) -> None:
+    """Mark the visible columns from ``first`` to ``last`` on the ruler."""
+    start, end = max(first, 0) + gutter, min(last + 1, planes.width - gutter) + gutter
+    style = planes.style[0, start : max(end, start)]
+    style[style != Ink.CURSOR] = Ink.AREA

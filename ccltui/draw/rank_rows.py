@@ -11,17 +11,17 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ccltui.draw import glyphs
 from ccltui.draw.alignment_chart import PIN
-from ccltui.draw.lanes import Lane, Track
 from ccltui.draw.palette import BOX, CLASSES, MERGED, Ink
-from ccltui.draw.planes import Planes
+from ccltui.draw.planes import BLANK, CURSOR, FULL, HEIGHTS, POINTER, TICK, Planes
 from ccltui.draw.text import clean, fit, fit_middle
 from ccltui.draw.timeline_chart import (
     NETWORK_LABEL,
     Covered,
+    Lane,
     Selected,
     TimeGrid,
+    Track,
     inherit,
     merged_row,
     put_rows,
@@ -115,10 +115,10 @@ def put_arrow(planes: Planes, gutter: int, launch: ArrowEnd, work: ArrowEnd) -> 
         planes.put(y, from_x, _DOWN, Ink.KEY)
     if 0 <= work.row < planes.height:
         left, right = sorted((from_x, to_x))
-        blank = left + np.flatnonzero(planes.glyph[work.row, left : right + 1] == glyphs.BLANK)
+        blank = left + np.flatnonzero(planes.glyph[work.row, left : right + 1] == BLANK)
         planes.glyph[work.row, blank], planes.style[work.row, blank] = ord(_ALONG), Ink.KEY
     planes.put(work.row, to_x, _ARRIVES, Ink.CURSOR)
-    planes.put(launch.row, from_x, glyphs.CURSOR, Ink.CURSOR)
+    planes.put(launch.row, from_x, CURSOR, Ink.CURSOR)
 
 
 _MOST_TALL = 4
@@ -207,7 +207,7 @@ def _put_missing(
     if others:
         parts.append(f"{others} more {'rank' if others == 1 else 'ranks'}")
     y = planes.height - 1
-    planes.glyph[y], planes.style[y] = glyphs.BLANK, Ink.TEXT
+    planes.glyph[y], planes.style[y] = BLANK, Ink.TEXT
     planes.put_fitted(y, gutter, "… " + ", ".join(parts), Ink.DIM)
 
 
@@ -293,7 +293,7 @@ def put_rank(
     colour: bool = True,
 ) -> None:
     """The rows of one rank or of several."""
-    sign = glyphs.POINTER if chosen else PIN if row.pinned else " "
+    sign = POINTER if chosen else PIN if row.pinned else " "
     text = fit(fit_middle(sign + row.label, gutter - 1), gutter - 1)
     planes.put(y, 0, text, Ink.LABEL_ON if chosen else Ink.LABEL)
     if y >= planes.height:
@@ -347,16 +347,16 @@ def _mean(tracks: Sequence[Track], edges: Sequence[I64]) -> tuple[U32, I64]:
     pairs = zip(tracks, edges, strict=True)
     covered: I64 = np.sum([track.covered_ns(own) for track, own in pairs], axis=0)
     room = np.maximum(np.diff(edges[0]), 1) * len(tracks)
-    return glyphs.HEIGHTS[np.minimum(-(-covered * 8 // room), 8)], covered
+    return HEIGHTS[np.minimum(-(-covered * 8 // room), 8)], covered
 
 
 def _merged_mean(lanes: Sequence[Lane], edges: Sequence[I64]) -> tuple[U32, U8]:
     """Compute and network in one row: the two largest classes of each cell, over all lanes."""
     cells = np.diff(edges[0]) * len(lanes)
     glyph, foreground, background = shares(cells, _summed(lanes, edges))
-    full = glyph == glyphs.FULL
+    full = glyph == FULL
     background[full] = foreground[full]
-    glyph[full] = glyphs.BLANK
+    glyph[full] = BLANK
     return glyph, (MERGED + foreground * CLASSES + background).astype(np.uint8)
 
 
@@ -380,7 +380,7 @@ def _put_steps(
         begin = max(left, 0)
         if right <= 0 or begin >= cells or begin < free:
             continue
-        tick = glyphs.TICK if left >= 0 else ""
+        tick = TICK if left >= 0 else ""
         # A number is whole or left out: the beginning of one would be that of another step.
         fits = begin + len(tick + step.label) <= right
         planes.put(y, gutter + begin, tick + step.label if fits else tick, Ink.RULER)

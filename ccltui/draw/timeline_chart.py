@@ -1,8 +1,11 @@
-"""Draw compute and network of the ranks against time, and the whole window in one row.
+"""Draw busy time of ranks against time, exactly at any zoom, and the whole window in one row.
 
 Cell rules: without transition, solid; with one transition, an edge at its place; with more, a
 height that is rounded up, so that any activity is visible. A network cell has the colour of the
 largest of its classes: transfer, overlapped by computing, waiting or bubble.
+
+A track stores disjoint intervals and the cumulative sum of their lengths, so a cell costs two
+binary searches, whatever the number of its events.
 """
 
 from __future__ import annotations
@@ -12,15 +15,133 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
+from msgspec import Struct, field
 
-from ccltui.draw import glyphs
-from ccltui.draw.lanes import Lane, Sample, Track
 from ccltui.draw.palette import CELL_INKS, CLASSES, MERGED, SHADES, Ink
-from ccltui.draw.planes import Planes
-from ccltui.draw.ruler import put_tick, round_step, ticks
+from ccltui.draw.planes import (
+    BLANK,
+    CURSOR,
+    FULL,
+    HEIGHTS,
+    LEFT,
+    RIGHT,
+    Planes,
+    put_tick,
+    round_step,
+    ticks,
+)
 from ccltui.parsers import numbers
 from ccltui.parsers.array_types import I64, U8, U32, Bool
+
+
+class Sample(Struct, frozen=True):
+    """A track on a grid of W cells with W + 1 edges."""
+
+    busy: Bool  # [W + 1] busy at the edge (intervals are half-open)
+    transitions: I64  # [W] starts and ends strictly between the edges
+    first_ns: I64  # [W] time of the first transition; meaningless where there is none
+    covered_ns: I64  # [W] busy time inside the cell
+
+
+class Track(Struct, frozen=True):
+    """Sorted, disjoint, half-open intervals in int64 ns; ``sum_ns[i]`` is the length before i."""
+
+    start_ns: I64
+    end_ns: I64
+    sum_ns: I64
+
+    @classmethod
+    def of(cls, start_ns: I64, end_ns: I64) -> Track:
+        """Make a track of intervals that are sorted and disjoint."""
+        sums = np.zeros(len(start_ns) + 1, np.int64)
+        np.cumsum(end_ns - start_ns, out=sums[1:])
+        return cls(start_ns, end_ns, sums)
+
+    @classmethod
+    def empty(cls) -> Track:
+        """Make a track that is never busy."""
+        return cls.of(np.empty(0, np.int64), np.empty(0, np.int64))
+
+    def covered_ns(self, edges_ns: I64) -> I64:
+        """Busy time inside the cells between ascending ``edges_ns``, as in :meth:`sample`."""
+        if not len(self.end_ns):
+            return np.zeros(len(edges_ns) - 1, np.int64)
+        started = np.searchsorted(self.start_ns, edges_ns, side="right")
+        running = self.end_ns[np.maximum(started - 1, 0)] - edges_ns
+        before = self.sum_ns[started] - np.where(started > 0, np.maximum(running, 0), 0)
+        return np.diff(before)
+
+    def sample(self, edges_ns: I64) -> Sample:
+        """Exact coverage of the cells between ascending ``edges_ns``."""
+        started = np.searchsorted(self.start_ns, edges_ns, side="right")
+        ended = np.searchsorted(self.end_ns, edges_ns, side="right")
+        busy = started > ended
+        covered = self.sum_ns[started]
+        if len(self.end_ns):
+            running = self.end_ns[np.maximum(started - 1, 0)] - edges_ns
+            covered = covered - np.where(busy, running, 0)
+        return Sample(
+            busy=busy,
+            transitions=_inside(self.start_ns, started, edges_ns)
+            + _inside(self.end_ns, ended, edges_ns),
+            first_ns=np.minimum(_at(self.start_ns, started[:-1]), _at(self.end_ns, ended[:-1])),
+            covered_ns=np.diff(covered),
+        )
+
+
+def _inside(times: I64, passed: npt.NDArray[np.intp], edges_ns: I64) -> I64:
+    """Times strictly between neighbouring edges, where ``passed`` counts those up to each edge."""
+    if not len(times):
+        return np.zeros(len(edges_ns) - 1, np.int64)
+    on_edge = (passed > 0) & (times[passed - 1] == edges_ns)
+    inside: I64 = np.diff(passed) - on_edge[1:]
+    return inside
+
+
+_NEVER = np.iinfo(np.int64).max
+
+
+def _at(times: I64, index: npt.NDArray[np.intp]) -> I64:
+    """``times[index]``, or the largest time where the index is one past the last."""
+    if not len(times):
+        return np.full(len(index), _NEVER, np.int64)
+    inside = index < len(times)
+    return np.where(inside, times[np.minimum(index, len(times) - 1)], _NEVER)
+
+
+class Lane(Struct, frozen=True):
+    """Busy times of one rank: computation, network, both at once, and copies.
+
+    ``waiting`` for late ranks and the ``bubble`` of a pipeline are disjoint parts of the network
+    time that no computation hides.
+    Times are on the rank's own clock; ``offset_ns`` is that clock minus the job's, at the job's
+    time ``drift_from_ns`` where it drifts, by ``drift`` ns per ns.
+    """
+
+    label: str
+    compute: Track
+    network: Track
+    both: Track
+    offset_ns: int = 0
+    drift: float = 0.0
+    drift_from_ns: int = 0
+    copies: Track = field(default_factory=Track.empty)
+    waiting: Track = field(default_factory=Track.empty)
+    bubble: Track = field(default_factory=Track.empty)
+
+    def own(self, times_ns: I64) -> I64:
+        """Convert times of the job's clock (int64) to that of the rank."""
+        drifted = np.rint((times_ns - self.drift_from_ns) * self.drift).astype(np.int64)
+        return np.asarray(times_ns + drifted + self.offset_ns)
+
+    def shared(self, own_ns: int) -> int:
+        """Convert a time of the rank's clock to that of the job: the inverse of :meth:`own`."""
+        undrifted = own_ns - self.offset_ns
+        found = undrifted
+        for _ in range(2):  # drifts are parts per million: the second iteration is exact
+            found = undrifted - round((found - self.drift_from_ns) * self.drift)
+        return found
+
 
 What = Literal["net", "comp"]
 _MOST_LANES = 64
@@ -71,7 +192,7 @@ class Minimap:
             _track(lane, what).covered_ns(lane.own(edges + origin_ns)) for lane in self._lanes
         )
         room = np.maximum(np.diff(edges), 1) * len(self._lanes)
-        heights: U32 = glyphs.HEIGHTS[np.minimum(-(-covered * 8 // room), 8)]
+        heights: U32 = HEIGHTS[np.minimum(-(-covered * 8 // room), 8)]
         return heights
 
 
@@ -162,7 +283,7 @@ def put_ruler(planes: Planes, grid: TimeGrid, gutter: int, cells: int, cursor: i
 def put_cursor(planes: Planes, gutter: int, column: int, cells: int) -> None:
     """Mark a column on the ruler if it is in view."""
     if 0 <= column < cells:
-        planes.put(0, gutter + column, glyphs.CURSOR, Ink.CURSOR)
+        planes.put(0, gutter + column, CURSOR, Ink.CURSOR)
 
 
 def put_split(
@@ -214,13 +335,13 @@ def row_glyphs(sample: Sample, edges_ns: I64) -> U32:
     """Characters of one class of one rank, uint32 [cells]."""
     cell = np.diff(edges_ns)
     covered = sample.covered_ns
-    glyph = glyphs.HEIGHTS[-(-covered * 8 // cell)]
+    glyph = HEIGHTS[-(-covered * 8 // cell)]
     single = sample.transitions == 1
     falling = single & sample.busy[:-1]
     rising = single & ~sample.busy[:-1]
-    glyph[falling] = glyphs.LEFT[np.maximum(covered * 8 // cell, 1)[falling]]
-    glyph[rising] = glyphs.RIGHT[-(-covered * 8 // cell)[rising]]
-    glyph[covered == 0] = glyphs.BLANK
+    glyph[falling] = LEFT[np.maximum(covered * 8 // cell, 1)[falling]]
+    glyph[rising] = RIGHT[-(-covered * 8 // cell)[rising]]
+    glyph[covered == 0] = BLANK
     return glyph
 
 
@@ -230,7 +351,7 @@ def tall_glyphs(sample: Sample, edges_ns: I64, rows: int) -> U32:
         return row_glyphs(sample, edges_ns)[None]
     level = -(-sample.covered_ns * 8 * rows // np.diff(edges_ns))
     below = 8 * np.arange(rows - 1, -1, -1)[:, None]
-    glyph: U32 = glyphs.HEIGHTS[np.clip(level - below, 0, 8)]
+    glyph: U32 = HEIGHTS[np.clip(level - below, 0, 8)]
     edge = sample.transitions == 1
     glyph[:, edge] = row_glyphs(sample, edges_ns)[edge]
     return glyph
@@ -251,11 +372,11 @@ def merged_row(lane: Lane, edges_ns: I64) -> tuple[U32, U8]:
         single &= together | (part.transitions == 0)
         before[part.busy[:-1]] = code
         after[part.busy[:-1] ^ (part.transitions == 1)] = code
-    glyph[single] = glyphs.LEFT[((first - edges_ns[:-1])[single] * 8) // cell[single]]
+    glyph[single] = LEFT[((first - edges_ns[:-1])[single] * 8) // cell[single]]
     foreground[single], background[single] = before[single], after[single]
-    solid = (glyph == glyphs.FULL) | (glyph == glyphs.BLANK)
-    shown = np.where(glyph == glyphs.FULL, foreground, background)
-    glyph[solid] = glyphs.BLANK
+    solid = (glyph == FULL) | (glyph == BLANK)
+    shown = np.where(glyph == FULL, foreground, background)
+    glyph[solid] = BLANK
     foreground[solid] = background[solid] = shown[solid]
     return glyph, (MERGED + foreground * CLASSES + background).astype(np.uint8)
 
@@ -273,4 +394,4 @@ def shares(cell: I64, covered: Covered) -> tuple[U32, npt.NDArray[np.intp], npt.
     upper, lower = order.min(axis=0), order.max(axis=0)
     columns = np.arange(len(cell))
     below, above = shares[lower, columns], shares[upper, columns]
-    return glyphs.HEIGHTS[-(-below * 8 // (below + above))], lower, upper
+    return HEIGHTS[-(-below * 8 // (below + above))], lower, upper

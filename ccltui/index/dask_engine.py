@@ -15,7 +15,7 @@ from msgspec import structs
 from ccltui.index.index_engine import EngineError, EngineEvent, EngineOptions, Message, Work
 from ccltui.index.index_file import index_planned, killed
 from ccltui.index.index_state import FileRecord, IndexState
-from ccltui.index.reduce_job import reduce_job
+from ccltui.index.saved_results import reduce_job
 from ccltui.index.slurm_jobs import site_options
 from ccltui.index.work_division import TASK_TEXT_BYTES
 from ccltui.parsers.errors import internal_error

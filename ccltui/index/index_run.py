@@ -13,9 +13,8 @@ from msgspec import structs
 from ccltui.index.index_engine import Engine, EngineEvent, Work
 from ccltui.index.index_file import stored_ranks
 from ccltui.index.index_state import FileRecord, IndexState, OpenOptions, Plan, PlannedFile
-from ccltui.index.reduce_job import reduce_job
-from ccltui.index.running_index import announced
-from ccltui.index.saved_results import code_digest
+from ccltui.index.saved_results import code_digest, reduce_job
+from ccltui.index.slurm_jobs import announced
 from ccltui.index.work_division import files_to_index, planned_files, tasks_of
 from ccltui.parsers.found_files import FoundFile
 from ccltui.parsers.job import Job

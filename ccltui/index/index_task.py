@@ -46,7 +46,7 @@ def run_reduce(state: IndexState, plan_name: str) -> int:
     """Submit what is missing once more, else match the ranks; return the exit status."""
     # The metrics take longer to import than all that reading needs.
     from ccltui.index.index_engine import EngineError  # noqa: PLC0415
-    from ccltui.index.reduce_job import missing_keys, reduce_job  # noqa: PLC0415
+    from ccltui.index.saved_results import missing_keys, reduce_job  # noqa: PLC0415
     from ccltui.index.slurm_engine import advance  # noqa: PLC0415
 
     plan = state.plan(plan_name)

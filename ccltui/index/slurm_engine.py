@@ -15,7 +15,7 @@ import msgspec
 from ccltui.index.index_engine import EngineEvent, EngineOptions, Message, Work
 from ccltui.index.index_file import killed
 from ccltui.index.index_state import IndexState, Plan, Submission
-from ccltui.index.reduce_job import missing_keys
+from ccltui.index.saved_results import missing_keys
 from ccltui.index.slurm_jobs import (
     MAX_ROUNDS,
     cancel,

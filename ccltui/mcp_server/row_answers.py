@@ -10,9 +10,8 @@ from typing import Annotated, Any, Final, Literal, get_args
 import numpy as np
 from msgspec import Meta
 
-from ccltui.export.table_columns import SIGNED, TABLES, Column, Text, events_of_rank
-from ccltui.export.table_columns import Part as Rows
-from ccltui.mcp_server.answer_pages import clipped, paged
+from ccltui.export.tables import SIGNED, TABLES, Column, Text, events_of_rank
+from ccltui.export.tables import Part as Rows
 from ccltui.mcp_server.job_answers import (
     Cursor,
     Explain,
@@ -25,6 +24,8 @@ from ccltui.mcp_server.job_answers import (
     Ranks,
     Steps,
     Window,
+    clipped,
+    paged,
     result_head,
 )
 from ccltui.metrics import registry
@@ -40,7 +41,7 @@ from ccltui.metrics.view.job_view import View
 from ccltui.metrics.view.matched_calls import GroupCalls, matched_calls
 from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.names import printable
-from ccltui.report.job_diff.diff_document import document
+from ccltui.report.job_diff import document
 
 WINDOW_METRICS: Final = (
     "temporal_breakdown",

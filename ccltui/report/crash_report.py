@@ -19,7 +19,7 @@ from typing import Final
 from ccltui import __version__
 from ccltui.parsers.safe_text import safe_text
 from ccltui.parsers.store.cache_place import default_cache_dir
-from ccltui.report.session_log import modules_text
+from ccltui.report.output import modules_text
 
 PREFIX: Final = "crash-"
 _KEPT: Final = 10

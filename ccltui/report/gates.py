@@ -1,4 +1,4 @@
-"""Conditions of ``--fail-if``: ``METRIC[.KEY…] OPERATOR NUMBER``, parsed, evaluated and reported.
+"""Conditions of ``--fail-if``: ``METRIC[.KEY…] OPERATOR NUMBER``, and the program for an alert.
 
 A name in a key that holds spaces or comparison signs is quoted: ``kernels."void f<int>".delta_ms``.
 Outcomes are written as JUnit XML and as annotations of GitHub Actions; nothing runs as code.
@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import math
 import operator
+import os
 import re
+import shlex
+import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 from xml.etree import ElementTree as Xml
 
 from msgspec import Struct
@@ -24,6 +27,7 @@ from ccltui.parsers.safe_text import safe_text
 
 if TYPE_CHECKING:
     from ccltui.schemas import documents
+
 
 _OPERATORS: Final[Mapping[str, Callable[[float, float], bool]]] = MappingProxyType(
     {
@@ -234,3 +238,42 @@ def _message(verdict: Verdict) -> str:
     if verdict.tripped:
         return f"{verdict.gate.text}: it is {verdict.value!r}"
     return f"{verdict.gate.text}: not decided, {verdict.problem}"
+
+
+_COMMAND_S: Final = 60.0
+"""Seconds after which the command is ended: headless no look happens while it runs."""
+
+
+def run_command(command: str, verdict: Verdict, path: str, *, output: int | IO[Any]) -> str | None:
+    """Start the command of an alert without a shell, and wait for it.
+
+    Args:
+        command: Program with arguments.
+        verdict: The alert; its condition and value are in the environment of the program.
+        path: The directory that is followed, also there.
+        output: Where the program's standard output and error go.
+
+    Returns:
+        Why it failed, None where it did not.
+    """
+    words = shlex.split(command)
+    alert = {
+        "CCLTUI_ALERT": verdict.gate.text,
+        "CCLTUI_ALERT_VALUE": str(verdict.value),
+        "CCLTUI_ALERT_PATH": path,
+    }
+    try:
+        done = subprocess.run(
+            words,
+            check=False,
+            env={**os.environ, **alert},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            timeout=_COMMAND_S,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"--alert-command: {error}"
+    if done.returncode:
+        return f"--alert-command: {words[0]} ended with status {done.returncode}"
+    return None

@@ -18,7 +18,7 @@ from textual.worker import Worker, WorkerState
 
 import ccltui.tui.panes  # noqa: F401  (registers the panes)
 from ccltui.draw.text import Line
-from ccltui.report.session_log import LOG
+from ccltui.report.output import LOG
 from ccltui.splash import SPLASH
 from ccltui.tui.chrome import chrome_lines
 from ccltui.tui.chrome.canvas import Appearance, CellCanvas, LoadBar, TextLines

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from bench.verdicts.first_finding import TOLERANCE, first_finding, main, scored
 from ccltui.demo import DEMO, build, write_job
 from ccltui.demo.planted import JobSpec
-from ccltui.demo.planted.planted_truth import FaultTruth, PlantedTruth
+from ccltui.demo.planted.planted_job import FaultTruth, PlantedTruth
 from ccltui.demo.truth import Truth
 from ccltui.metrics.registry import find
 from ccltui.metrics.result import Result

@@ -17,7 +17,7 @@ from bench.verdicts.marks import marked
 from bench.verdicts.quantiles import nearest, wilson
 from bench.verdicts.scored_job import Scored, score
 from ccltui.demo.planted import Damage, Fault, JobSpec
-from ccltui.demo.planted.planted_truth import FaultTruth, PlantedTruth
+from ccltui.demo.planted.planted_job import FaultTruth, PlantedTruth
 
 SPEC = JobSpec(dp=4)
 SLOW = FaultTruth("slow_worker", "slow_worker", (2,), None, None, None, None, None, 1.5, 20.0, 20.0)

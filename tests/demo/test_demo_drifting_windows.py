@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from recovery import Recovered, quick, recover
 
-from ccltui.demo.profiler_view import HostClock
+from ccltui.demo.kineto_writer import HostClock
 from ccltui.demo.simulate import simulate
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.window import Window

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from ccltui.demo import Cut, Spec, build
-from ccltui.demo.kineto_writer import base_ns
-from ccltui.demo.profiler_view import observe
+from ccltui.demo.kineto_writer import base_ns, observe
 from ccltui.demo.simulate import simulate
 from ccltui.demo.spec import Layout
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ccltui.demo import Cut, Spec, write_job
-from ccltui.demo.profiler_view import observe
+from ccltui.demo.kineto_writer import observe
 from ccltui.demo.simulate import simulate
 from ccltui.demo.spec import Layout
 from ccltui.parsers.columns import RankTrace

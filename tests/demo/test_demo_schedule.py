@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ccltui.demo import DEMO, Cut, LateStart, Spec, Straggler
-from ccltui.demo.profiler_view import BASE_NS, START_NS, HostClock, observe
+from ccltui.demo.kineto_writer import BASE_NS, START_NS, HostClock, observe
 from ccltui.demo.simulate import Activity, Schedule, simulate
 from ccltui.demo.spec import SlowLink, lay_out
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ccltui.demo import Cut, LateStart, Spec, Straggler, Truth, build
-from ccltui.demo.profiler_view import observe
+from ccltui.demo.kineto_writer import observe
 from ccltui.demo.simulate import Activity, Schedule, simulate
 from ccltui.demo.truth import together, total
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from ccltui.demo.event_graph import LATENCY_NS, DeadlockError, Graph, Host, Op, evaluate
 from ccltui.demo.planted import Fault, JobSpec, random_spec
-from ccltui.demo.planted.planted_truth import known_truth
+from ccltui.demo.planted.planted_job import known_truth
 from ccltui.demo.planted.tape import Call, RankOp
 from ccltui.demo.planted.training_steps import run_job, step_time_ns
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ccltui.draw.lanes import Lane, Track
 from ccltui.draw.palette import CLASSES, HEAT, MERGED, Ink
 from ccltui.draw.planes import Planes
+from ccltui.draw.timeline_chart import Lane, Track
 
 _LETTERS = {
     Ink.TEXT: " ",

@@ -7,13 +7,12 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from ccltui.draw import glyphs
+from ccltui.draw.alignment_chart import HourCells, draw_hours, pooled, span_of
 from ccltui.draw.composition import put_bar, put_scale
-from ccltui.draw.ecdf import ecdf_lines, ecdf_svg, share_up_to
-from ccltui.draw.hours_chart import HourCells, draw_hours, pooled, span_of
 from ccltui.draw.palette import HEAT, SHADED, Ink
-from ccltui.draw.planes import Planes
+from ccltui.draw.planes import DENSITY, Planes
 from ccltui.draw.text import ASCII, bar, spark
+from ccltui.report.alltoall_study import ecdf_lines, ecdf_svg, share_up_to
 
 PARTS = {"compute": 30, "overlapped": 10, "waiting": 10, "transfer": 20, "bubble": 10, "idle": 20}
 
@@ -200,4 +199,4 @@ def test_late_cells_have_a_colour_and_absent_ones_are_blank() -> None:
 def test_without_colour_characters_grow_with_the_lag() -> None:
     planes = drawn([0, 100, 10_000, *[0] * 57], colour=False)
 
-    assert text(planes, 1)[:3] == "·" + chr(glyphs.DENSITY[1]) + chr(glyphs.DENSITY[7])
+    assert text(planes, 1)[:3] == "·" + chr(DENSITY[1]) + chr(DENSITY[7])

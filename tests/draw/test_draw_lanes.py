@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pictures import track
 
-from ccltui.draw.lanes import Track
+from ccltui.draw.timeline_chart import Track
 
 GAPS = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), max_size=12)
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ccltui.draw.lanes import Lane, Track
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
-from ccltui.draw.timeline_chart import Minimap, What
+from ccltui.draw.timeline_chart import Lane, Minimap, Track, What
 
 
 def lane(start_ns: int, end_ns: int, offset_ns: int = 0) -> Lane:

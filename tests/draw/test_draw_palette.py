@@ -7,7 +7,6 @@ from itertools import combinations, pairwise
 import pytest
 from vision import contrast, distance, lab, luminance
 
-from ccltui.draw import glyphs
 from ccltui.draw.palette import (
     CLASSES,
     HEAT,
@@ -25,6 +24,7 @@ from ccltui.draw.palette import (
     rgb,
     style_of,
 )
+from ccltui.draw.planes import CURSOR, HEIGHTS, LEFT, POINTER, RIGHT, TICK, UPPER_HALF
 from ccltui.draw.text import ASCII, HALVES
 
 TABLES: list[tuple[Theme, Depth]] = [
@@ -139,14 +139,14 @@ def test_without_colour_there_is_none() -> None:
 
 
 def test_every_glyph_has_an_ascii_form() -> None:
-    drawn = [*glyphs.HEIGHTS, *glyphs.LEFT, *glyphs.RIGHT, glyphs.UPPER_HALF]
-    text = "".join(map(chr, drawn)) + glyphs.CURSOR + glyphs.TICK + glyphs.POINTER + "…"
+    drawn = [*HEIGHTS, *LEFT, *RIGHT, UPPER_HALF]
+    text = "".join(map(chr, drawn)) + CURSOR + TICK + POINTER + "…"
 
     assert text.translate(ASCII).isascii()
 
 
 def test_eighths_become_halves_and_activity_stays_visible() -> None:
-    drawn = "".join(map(chr, [*glyphs.HEIGHTS, *glyphs.LEFT, *glyphs.RIGHT, glyphs.UPPER_HALF]))
+    drawn = "".join(map(chr, [*HEIGHTS, *LEFT, *RIGHT, UPPER_HALF]))
 
     shown = drawn.translate(HALVES)
 

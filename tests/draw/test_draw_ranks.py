@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 from pictures import lane, track
 
-from ccltui.draw.lanes import Lane, Track
 from ccltui.draw.palette import BOX, CLASSES, MERGED, Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.rank_rows import RankRow, StepMark, Stream, grown, in_view, timeline
-from ccltui.draw.timeline_chart import Selected, TimeGrid, shaded_row
+from ccltui.draw.timeline_chart import Lane, Selected, TimeGrid, Track, shaded_row
 
 GRID = TimeGrid(0, 40, 0)
 

@@ -10,8 +10,7 @@ from pictures import Golden
 
 from ccltui.draw.alignment_chart import ABSENT, Columns, Heat, Rows, align, levels, scale_top_ns
 from ccltui.draw.palette import HEAT, Ink
-from ccltui.draw.planes import Planes
-from ccltui.draw.ruler import put_tick
+from ccltui.draw.planes import Planes, put_tick
 from ccltui.draw.text import Column, clean, fit, fit_middle, table, wrap
 
 

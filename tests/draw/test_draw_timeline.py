@@ -6,10 +6,17 @@ import numpy as np
 import pytest
 from pictures import Golden, lane, track
 
-from ccltui.draw.lanes import Lane, Track
 from ccltui.draw.palette import CLASSES, MERGED, Ink
 from ccltui.draw.rank_rows import RankRow, timeline
-from ccltui.draw.timeline_chart import Selected, TimeGrid, merged_row, row_glyphs, shaded_row
+from ccltui.draw.timeline_chart import (
+    Lane,
+    Selected,
+    TimeGrid,
+    Track,
+    merged_row,
+    row_glyphs,
+    shaded_row,
+)
 
 
 def rows(*lanes: Lane) -> list[RankRow]:

@@ -9,7 +9,7 @@ import pytest
 from shell import CCLTUI
 from warm_shell import run
 
-from ccltui.doctor.side_checks import SHOWN_BY
+from ccltui.doctor.trace_checks import SHOWN_BY
 from ccltui.parsers.formats import FORMATS
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ccltui.export.table_columns import TABLES
+from ccltui.export.tables import TABLES
 
 PAGE = Path(__file__).parents[2] / "docs" / "export.md"
 

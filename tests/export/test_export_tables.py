@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ccltui.export.table_columns import TABLES
-from ccltui.export.table_files import write_tables
+from ccltui.export.tables import TABLES, write_tables
 from ccltui.metrics.registry import metrics
 from ccltui.metrics.view.job_view import View
 

@@ -7,7 +7,7 @@ import sys
 
 LOADED_BY_HALVES = """
 import sys, types
-from ccltui.ending import end_at_once
+from ccltui.process import end_at_once
 
 def unfinished():
     raise NameError("_children")
@@ -23,7 +23,7 @@ end_at_once(143)
 """
 STARTS_A_PROCESS = """
 import threading, time
-from ccltui.ending import end_at_once
+from ccltui.process import end_at_once
 from ccltui.parsers.ingest.worker_pool import starting
 
 begun = threading.Event()

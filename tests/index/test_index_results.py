@@ -16,7 +16,7 @@ from ccltui.commands import index_command
 from ccltui.commands.index_command import LocalEngine
 from ccltui.demo import Spec, write_job
 from ccltui.exit_codes import OK
-from ccltui.index import index_run, reduce_job, saved_results
+from ccltui.index import index_run, saved_results
 from ccltui.index.index_engine import Computing, EngineOptions
 from ccltui.index.index_state import IndexState, OpenOptions
 from ccltui.metrics.metric import Metric
@@ -139,7 +139,7 @@ def test_an_index_of_another_version_replaces_the_results(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = {folder.name for folder in place.glob("store/index/*/results/*")}
-    for module in (index_run, reduce_job, saved_results):
+    for module in (index_run, saved_results, saved_results):
         monkeypatch.setattr(module, "code_digest", lambda: "of other sources")
 
     assert index_command.run([str(place / "job"), "--store", str(place / "store")]) == OK

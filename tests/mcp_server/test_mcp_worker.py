@@ -15,8 +15,8 @@ import pytest
 
 from ccltui.commands.serve_mcp_command import _DESCRIPTION
 from ccltui.demo import Spec, write_job
-from ccltui.mcp_server.answer_pages import MAX_BYTES, MAX_LISTED, MAX_TEXT, clipped, paged
 from ccltui.mcp_server.answer_worker import AnswerWorker, RefusedError
+from ccltui.mcp_server.job_answers import MAX_BYTES, MAX_LISTED, MAX_TEXT, clipped, paged
 from ccltui.mcp_server.roots import Roots
 from ccltui.mcp_server.row_answers import QUESTIONS
 from ccltui.parsers.errors import GrammarError, NotFoundError, TraceError

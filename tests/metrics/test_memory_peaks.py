@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from runs_by_hand import view_of
 
-from ccltui.doctor.side_checks import side_findings
+from ccltui.doctor.trace_checks import side_findings
 from ccltui.metrics.findings.recordings.log_findings import log_answer
 from ccltui.metrics.registry import find
 from ccltui.metrics.result import Result

@@ -19,7 +19,7 @@ from ccltui.metrics.nsys_reports import make_report
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.nsys.report_export import export_report
 from ccltui.parsers.nsys.report_reader import read_report_tables
-from ccltui.report.nsys_text.nsys_writers import Units, rows
+from ccltui.report.nsys_writers import Units, rows
 
 NSYS = shutil.which("nsys")
 pytestmark = [

@@ -7,7 +7,7 @@ from typing import Any
 
 import jsonschema
 
-from ccltui.schemas.make_schema import schema_text
+from ccltui.commands.schema_command import schema_text
 
 
 def schema(name: str) -> dict[str, Any]:

@@ -17,9 +17,9 @@ from runs_by_hand import document as run_document  # noqa: E402
 
 from ccltui import cli  # noqa: E402
 from ccltui.commands import ccl_metrics_command  # noqa: E402
+from ccltui.commands.schema_command import schema_text  # noqa: E402
 from ccltui.demo import Spec, write_job  # noqa: E402
 from ccltui.schemas.documents import DOCUMENTS  # noqa: E402
-from ccltui.schemas.make_schema import schema_text  # noqa: E402
 
 NAMES = (
     *("alltoall", "card-lint", "ccl-metrics", "diff-jobs", "diff-profiles", "diff-runs", "doctor"),

@@ -12,7 +12,7 @@ import pytest
 
 from ccltui.parsers.errors import NotFoundError
 from ccltui.parsers.window import parse_window
-from ccltui.report.nsys_text.alltoall_study import (
+from ccltui.report.alltoall_study import (
     studies_of,
     write_column,
     write_csv,

@@ -8,8 +8,15 @@ import json
 
 import pytest
 
+from ccltui.commands.metrics_report import (
+    CATEGORIES,
+    WRITERS,
+    Catalogue,
+    MetricColumn,
+    Outcome,
+    Row,
+)
 from ccltui.metrics.registry import metrics
-from ccltui.report.catalogue import CATEGORIES, WRITERS, Catalogue, MetricColumn, Outcome, Row
 
 METRICS = (
     MetricColumn("iter_time", "step time", "ms", False, "time", "How long a step takes."),

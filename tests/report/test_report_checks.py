@@ -10,8 +10,7 @@ from nsys_exports import Export
 
 from ccltui.demo import Cut, Spec, write_job
 from ccltui.doctor import trace_checks
-from ccltui.doctor.side_checks import without_traces
-from ccltui.doctor.trace_checks import check
+from ccltui.doctor.trace_checks import check, without_traces
 from ccltui.parsers.job import Job, open_job
 from ccltui.parsers.kineto.scanner import typed_event
 

@@ -16,8 +16,14 @@ from ccltui.metrics.nsys_reports import REPORTS, Report, make_report
 from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.nsys.report_reader import read_report_tables
 from ccltui.report.csv_text import csv_text
-from ccltui.report.nsys_text.nsys_outputs import are_paired, pair, split_list, target_of
-from ccltui.report.nsys_text.nsys_writers import parse_layout, write_reports
+from ccltui.report.nsys_writers import (
+    are_paired,
+    pair,
+    parse_layout,
+    split_list,
+    target_of,
+    write_reports,
+)
 
 EXPECTED: dict[str, list[str]] = json.loads(
     Path(__file__).with_name("nsys_2023_4_formats.json").read_text()

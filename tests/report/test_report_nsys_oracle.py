@@ -10,7 +10,7 @@ import pytest
 from ccltui.metrics.nsys_reports import REPORTS, Filter, Report, make_report
 from ccltui.parsers.nsys.report_reader import read_report_tables
 from ccltui.parsers.nsys.report_tables import ReportTables
-from ccltui.report.nsys_text.nsys_writers import parse_layout, write_reports
+from ccltui.report.nsys_writers import parse_layout, write_reports
 
 UNITS = {"nsec": "ns", "usec": "us", "sec": "sec"}
 OF_BOTH = ("cuda_gpu_kern_sum", "cuda_gpu_mem_time_sum", "cuda_gpu_mem_size_sum")

@@ -34,7 +34,7 @@ from ccltui.report.page.make_page import METRICS
 from ccltui.report.page.page_formats import html_page, markdown_page
 from ccltui.report.page.page_parts import Column, Lines, Page, Section, Table, listed_lines
 from ccltui.report.page.pictures import heat_picture, moment_picture, svg_text
-from ccltui.report.page.rank_sections import (
+from ccltui.report.page.sections import (
     COUNT,
     EXAMINED,
     HEAT_COLUMNS,

@@ -15,7 +15,7 @@ from ccltui.metrics.view.job_view import View
 from ccltui.parsers.job import Job, LoadSettings, load_job, start_job
 from ccltui.parsers.sample_ranks import sampled_job
 from ccltui.report.json_document import TraceSummary
-from ccltui.report.page.trust_sections import trust_section
+from ccltui.report.page.make_page import trust_section
 from ccltui.tui.state.answers import Findings
 from ccltui.tui.state.notes import trust
 from ccltui.tui.state.scene import Scene

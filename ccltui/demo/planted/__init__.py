@@ -11,8 +11,7 @@ be recorded at once, and its numbers are those that pages and tests state.
 """
 
 from ccltui.demo.planted.job_spec import Damage, Fault, JobSpec
-from ccltui.demo.planted.planted_job import PlantedJob, build_job, write_planted
-from ccltui.demo.planted.planted_truth import PlantedTruth
+from ccltui.demo.planted.planted_job import PlantedJob, PlantedTruth, build_job, write_planted
 from ccltui.demo.planted.random_jobs import random_spec
 
 __all__ = [

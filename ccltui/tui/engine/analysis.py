@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from msgspec.structs import replace
 
-from ccltui.draw.lanes import Lane, Track
-from ccltui.draw.timeline_chart import Minimap
+from ccltui.draw.timeline_chart import Lane, Minimap, Track
 from ccltui.metrics.arrays.intervals import Intervals, union
 from ccltui.metrics.arrays.sequence_diff import TooDifferentError
 from ccltui.metrics.collectives.arrivals import GroupArrivals, drawn_floor

@@ -237,7 +237,7 @@ class Background:
         )
 
     def _run_command(self, command: str, verdict: Verdict, path: str) -> None:
-        from ccltui.report.alert_command import run_command  # noqa: PLC0415
+        from ccltui.report.gates import run_command  # noqa: PLC0415
         from ccltui.tui.engine.messages import Problem  # noqa: PLC0415
 
         problem = run_command(command, verdict, path, output=subprocess.DEVNULL)

@@ -128,7 +128,7 @@ def _follow_index(
 
     Reading the same files here as well would double the work, on a machine that may not do it.
     """
-    from ccltui.index.running_index import running_index  # noqa: PLC0415
+    from ccltui.index.slurm_jobs import running_index  # noqa: PLC0415
 
     found = running_index(job, path, store)
     if found is None:

@@ -9,8 +9,7 @@ import numpy as np
 
 from ccltui.draw.alignment_chart import ABSENT, Columns, Rows, align
 from ccltui.draw.palette import Ink
-from ccltui.draw.planes import Planes
-from ccltui.draw.ruler import put_hits
+from ccltui.draw.planes import Planes, put_hits
 from ccltui.draw.text import Column, table, wrap
 from ccltui.parsers import numbers
 from ccltui.tui.moves.cursor import no_collectives

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ccltui.draw.alignment_chart import ABSENT
-from ccltui.draw.glyphs import HEIGHTS
 from ccltui.draw.palette import KIND_INKS, Ink, filled, style_of
-from ccltui.draw.planes import Planes
+from ccltui.draw.planes import HEIGHTS, Planes
 from ccltui.draw.text import Column, fit, spark, table, wrap
 from ccltui.draw.timeline_chart import merged_row, shaded_row
 from ccltui.metrics.compare.step_diff import ADDED, MATCHED, MISSING_HERE

@@ -207,7 +207,7 @@ class HoursPane(FilePane[Row]):
 
     def draw_beside(self, planes: Planes, scene: Scene, page: Page[Row]) -> None:
         """Draw the hours of the ranks of a page."""
-        from ccltui.draw.hours_chart import HourCells, draw_hours
+        from ccltui.draw.alignment_chart import HourCells, draw_hours
 
         matrix, cells = self.matrix(scene), planes.width - page.x - 1
         if matrix is None or cells < _LEAST_CELLS:
@@ -267,7 +267,7 @@ class HoursPane(FilePane[Row]):
 
         ``zoom`` 0 shows the whole recording. The first move selects the middle.
         """
-        from ccltui.draw.hours_chart import span_of
+        from ccltui.draw.alignment_chart import span_of
 
         own, matrix = self.time(scene), self.matrix(scene)
         if matrix is None:

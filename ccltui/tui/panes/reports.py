@@ -14,7 +14,7 @@ from ccltui.tui.state.scene import Scene
 
 if TYPE_CHECKING:
     from ccltui.parsers.job import Job
-    from ccltui.report.nsys_text.nsys_overview import OverviewLine
+    from ccltui.report.alltoall_study import OverviewLine
 
 
 NO_REPORTS: Final = (
@@ -29,7 +29,7 @@ class ReportsQuery(FileQuery["Sequence[OverviewLine]"], frozen=True):
 
     def answer(self, job: Job, cancelled: Callable[[], bool]) -> Sequence[OverviewLine]:
         """Return the lines of the overview, made in a separate process."""
-        from ccltui.report.nsys_text.nsys_overview import nsys_overview
+        from ccltui.report.alltoall_study import nsys_overview
         from ccltui.tui.state.query_kinds import made_in_process
 
         return made_in_process(partial(nsys_overview, self.path), cancelled)

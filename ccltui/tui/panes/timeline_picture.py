@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ccltui.draw.palette import Ink
-from ccltui.draw.planes import Planes
+from ccltui.draw.planes import Planes, put_area, put_hits
 from ccltui.draw.rank_rows import ArrowEnd, RankRow, StepMark, grown, put_arrow, timeline
-from ccltui.draw.ruler import put_area, put_hits
 from ccltui.draw.timeline_chart import Selected, TimeGrid
 from ccltui.metrics.view.words import sentence
 from ccltui.tui.moves import time_moves
@@ -28,9 +27,8 @@ from ccltui.tui.state.wanted_queries import (
 )
 
 if TYPE_CHECKING:
-    from ccltui.draw.lanes import Track
     from ccltui.draw.planes import Planes
-    from ccltui.draw.timeline_chart import What
+    from ccltui.draw.timeline_chart import Track, What
     from ccltui.tui.state.rank_lanes import HostLanes, Streams
 
 _TALL = 30

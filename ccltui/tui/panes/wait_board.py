@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ccltui.draw import glyphs
 from ccltui.draw.palette import HEAT, LEVELS, Ink
-from ccltui.draw.planes import Planes
+from ccltui.draw.planes import BLANK, CURSOR, DENSITY, UPPER_HALF, Planes
 
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes
@@ -54,10 +53,10 @@ def wait_board(
         planes.put(1 + row, 1, str(2 * row * per_half), Ink.LABEL)
     area = (slice(1, 1 + len(upper)), slice(_GUTTER, _GUTTER + small.shape[1]))
     if colour:
-        planes.glyph[area] = np.where(upper == lower, glyphs.BLANK, glyphs.UPPER_HALF)
+        planes.glyph[area] = np.where(upper == lower, BLANK, UPPER_HALF)
         planes.style[area] = HEAT + upper * LEVELS + lower
     else:
-        planes.glyph[area] = glyphs.DENSITY[np.maximum(upper, lower)]
+        planes.glyph[area] = DENSITY[np.maximum(upper, lower)]
     return planes
 
 
@@ -91,4 +90,4 @@ def _ruler(planes: Planes, names: list[str], per_cell: int, selected: str | None
         x = _GUTTER + names.index(selected) // per_cell
         fits = x + 2 + len(selected) <= planes.width
         planes.put(0, x + 2 if fits else max(x - 1 - len(selected), 0), selected, Ink.RULER)
-        planes.put(0, x, glyphs.CURSOR, Ink.CURSOR)
+        planes.put(0, x, CURSOR, Ink.CURSOR)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from msgspec import Struct, field
 
 if TYPE_CHECKING:
-    from ccltui.draw.lanes import Lane
-    from ccltui.draw.timeline_chart import Minimap
+    from ccltui.draw.timeline_chart import Lane, Minimap
     from ccltui.metrics.metric import Metric
     from ccltui.metrics.result import Result
     from ccltui.metrics.view.job_view import View

@@ -23,7 +23,7 @@ from ccltui.tui.state.view_state import EventTarget, Versus
 from ccltui.tui.terminal import compat
 
 if TYPE_CHECKING:
-    from ccltui.draw.lanes import Track
+    from ccltui.draw.timeline_chart import Track
     from ccltui.metrics.compare.step_diff import StepDiff, Waterfall
     from ccltui.metrics.device.repetition import Block
     from ccltui.metrics.device.work_pivot import PivotColumns

@@ -11,9 +11,9 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ccltui.draw.lanes import Track
 from ccltui.draw.palette import IDLE_INKS, Ink
 from ccltui.draw.rank_rows import Stream
+from ccltui.draw.timeline_chart import Track
 from ccltui.metrics.arrays.intervals import union
 from ccltui.metrics.device.device_counters import SLOW_CLOCK, are_readings, typical_reading
 from ccltui.metrics.device.host_threads import HostThread, HostThreads, Level, host_threads

@@ -33,7 +33,7 @@ from textual.drivers.linux_driver import LinuxDriver
 from textual.keys import Keys
 from textual.message import Message
 
-from ccltui.report.session_log import LOG
+from ccltui.report.output import LOG
 from ccltui.tui.terminal import compat
 from ccltui.tui.terminal.screen_model import ScreenModel, Shift
 

@@ -17,8 +17,7 @@ from ccltui.metrics.compare.job_table import Collective, CollectiveKey, JobTable
 from ccltui.metrics.compare.spread import ONE_RUN, stated
 from ccltui.metrics.findings.rank_time.partition import Named
 from ccltui.parsers.errors import NotFoundError
-from ccltui.report.job_diff.diff_document import gate_values
-from ccltui.report.job_diff.diff_sections import headline
+from ccltui.report.job_diff import gate_values, headline
 
 FACTS = {"model": "llama", "batch": "8", "ranks": "2", "world size": "2", "gpu": "H100"}
 

@@ -28,7 +28,7 @@ from ccltui.metrics.nsys_reports import (
 from ccltui.metrics.nsys_reports.row_filter import EVERYTHING, filter_of_range
 from ccltui.parsers.nsys.report_reader import read_report_tables
 from ccltui.parsers.nsys.report_tables import Part, ReportTables
-from ccltui.report.nsys_text.nsys_writers import parse_layout, write_reports
+from ccltui.report.nsys_writers import parse_layout, write_reports
 
 HERE = Path(__file__).parent
 MADE: dict[str, Any] = json.loads((HERE / "nsys_2023_4_made.json").read_text())

@@ -25,7 +25,7 @@ from ccltui.parsers.nsys.text_reports.stats_text import parse_stats_text, read_s
 from ccltui.parsers.nsys.text_reports.typed_columns import parse_numbers
 from ccltui.parsers.nsys.text_reports.typed_table import StatsText
 from ccltui.parsers.nsys.text_trace import read_text_trace
-from ccltui.report.nsys_text.nsys_writers import parse_layout, write_reports
+from ccltui.report.nsys_writers import parse_layout, write_reports
 
 REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm *)"
 SUFFIXES = {"column": "txt", "table": "txt", "csv": "csv", "tsv": "tsv", "json": "json"}

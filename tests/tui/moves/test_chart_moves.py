@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ccltui.draw.lanes import Lane, Track
 from ccltui.draw.palette import Ink
+from ccltui.draw.timeline_chart import Lane, Track
 from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.numbers import duration, percent_cell
 from ccltui.parsers.window import Window

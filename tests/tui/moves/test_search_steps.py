@@ -6,8 +6,8 @@ import pytest
 from fakes import Plan, full_job, own_changed, ready_and_end, scene
 from msgspec.structs import replace
 
-from ccltui.draw import glyphs
 from ccltui.draw.palette import Ink
+from ccltui.draw.planes import HIT
 from ccltui.metrics.view.job_view import View
 from ccltui.tui.engine.analysis import answer
 from ccltui.tui.moves import time_moves
@@ -113,7 +113,7 @@ def test_hits_are_marked_on_the_ruler_and_labels_stay_readable() -> None:
     planes = timeline_picture.paint(found, 12, 80)
     ruler = planes.row_text(0)
 
-    assert glyphs.HIT in ruler
+    assert HIT in ruler
     assert "20 ms" in ruler
     assert (planes.style[0] == Ink.HIT).any()
     assert (alignment_picture.paint(searched("All", ALIGNMENT), 12, 80).style[0] == Ink.HIT).any()

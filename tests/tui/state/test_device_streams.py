@@ -10,8 +10,8 @@ from factories import Event, job, kernel, launch, rank_trace
 from fakes import BASE_NS, COMPUTE_NS, Plan, full_job, ready_and_end, scene, trace
 from msgspec.structs import replace
 
-from ccltui.draw.lanes import Track
 from ccltui.draw.palette import Ink
+from ccltui.draw.timeline_chart import Track
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.columns import MISSING, RankTrace, Samples
 from ccltui.tui.state.event_table import Running, running_at, running_at_cursor

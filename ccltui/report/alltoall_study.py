@@ -1,4 +1,4 @@
-"""Measure all-to-all delays per node from texts or exports of nsys, and write them.
+"""Measure all-to-all delays per node from files of nsys, and write them with all reports.
 
 Formats: text, csv, json and svg.
 """
@@ -9,12 +9,14 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
+from xml.sax.saxutils import escape
 
 import numpy as np
 from msgspec import Struct
 
-from ccltui.draw.ecdf import ecdf_lines, ecdf_svg
+from ccltui.draw.planes import HEIGHTS
+from ccltui.draw.text import clean
 from ccltui.metrics.nsys_reports import Filter, Report, make_report
 from ccltui.metrics.nsys_reports.alltoall_delays import (
     Share,
@@ -29,19 +31,139 @@ from ccltui.metrics.nsys_reports.alltoall_delays import (
     total_of,
 )
 from ccltui.metrics.nsys_reports.from_text import report_of_section
+from ccltui.parsers.array_types import F64, I64
 from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.errors import TraceError, contained
 from ccltui.parsers.found_files import FoundFile
+from ccltui.parsers.nsys import NSYS_TEXT, NSYS_TEXT_TRACE
 from ccltui.parsers.nsys.report_reader import read_report_tables
 from ccltui.parsers.nsys.text_reports.stats_text import read_stats_text
 from ccltui.parsers.nsys.text_reports.typed_table import Provenance, Section
-from ccltui.parsers.numbers import counted
+from ccltui.parsers.numbers import counted, duration
 from ccltui.parsers.safe_text import safe_text
 from ccltui.parsers.window import Window, format_window
 from ccltui.report.csv_text import csv_text
 from ccltui.report.json_document import SCHEMA_VERSION
+from ccltui.report.nsys_writers import Units, cells, header, is_text
 from ccltui.report.printable_json import json_bytes
 from ccltui.report.text_layout import Align, table, text_bytes
+
+_AXIS: Final = 6  # columns left of the picture: "100 % "
+_SVG_WIDTH, _SVG_HEIGHT, _SVG_LEFT, _SVG_BOTTOM, _SVG_TOP = 640, 360, 56, 44, 32
+_INKS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+
+
+def share_up_to(values_ns: I64, at_ns: F64) -> F64:
+    """Share of the values that are at most each of ``at_ns``, from 0 to 1."""
+    ordered = np.sort(values_ns)
+    counts: F64 = np.searchsorted(ordered, at_ns, "right") / max(len(ordered), 1)
+    return counts
+
+
+def ecdf_lines(values_ns: I64, *, width: int = 72, height: int = 8) -> list[str]:
+    """The curve as filled cells, time on a logarithmic axis, and a line of its ends.
+
+    Each column shows the share of values up to its right edge, in eighths of a cell.
+    """
+    if not len(values_ns):
+        return []
+    columns = max(width - _AXIS, 8)
+    edges = _edges(values_ns, columns)
+    eighths = np.rint(share_up_to(values_ns, edges[1:]) * height * 8).astype(np.int64)
+    lines = []
+    for row in range(height - 1, -1, -1):
+        cells = HEIGHTS[np.clip(eighths - row * 8, 0, 8)].tobytes().decode("utf-32-le")
+        lines.append(f"{_percent(row, height):>{_AXIS - 1}} {cells}".rstrip())
+    low, middle, high = (duration(round(edges[i])) for i in (0, columns // 2, columns))
+    axis = low + middle.rjust(columns // 2 - len(low) + len(middle) // 2)
+    return [*lines, " " * _AXIS + axis + high.rjust(columns - len(axis))]
+
+
+def ecdf_svg(curves: Mapping[str, I64], *, title: str, marks_ns: Sequence[int] = ()) -> str:
+    """SVG of step curves, one per name, time on a logarithmic axis; marks are vertical lines."""
+    known = {name: values for name, values in curves.items() if len(values)}
+    both = np.concatenate([*known.values(), np.empty(0, np.int64)]).astype(np.int64)
+    parts = [_svg_frame(title)]
+    if len(both):
+        edges = _edges(both, 4)
+        parts += [_svg_tick(value, edges) for value in edges]
+        parts += [_svg_mark(value, edges) for value in marks_ns]
+        for index, (name, values) in enumerate(known.items()):
+            ink = _INKS[index % len(_INKS)]
+            parts += [_svg_curve(values, edges, ink), _svg_legend(name, index, ink)]
+    return "\n".join([*parts, "</svg>\n"])
+
+
+def _edges(values_ns: I64, columns: int) -> F64:
+    """Borders of columns, even on a logarithmic axis, from the smallest to the largest."""
+    low, high = max(int(values_ns.min()), 1), max(int(values_ns.max()), 2)
+    if np.log(high) <= np.log(low):  # also for nearly equal times near 2**53
+        low = max(low // 2, 1)
+    edges = np.exp(np.linspace(np.log(low), np.log(high), columns + 1))
+    edges[-1] = high  # exact, so that the largest value is inside
+    return edges
+
+
+def _percent(row: int, height: int) -> str:
+    if row == height - 1:
+        return "100 %"
+    if row == (height - 1) // 2:
+        return f"{100 * (row + 1) // height} %"
+    return "0 %" if row == 0 else ""
+
+
+def _x(value_ns: float, edges: F64) -> float:
+    low, high = np.log(edges[0]), np.log(edges[-1])
+    share = (np.log(max(value_ns, float(edges[0]))) - low) / (high - low)
+    return float(_SVG_LEFT + min(share, 1.0) * (_SVG_WIDTH - _SVG_LEFT - 16))
+
+
+def _y(share: float) -> float:
+    return _SVG_HEIGHT - _SVG_BOTTOM - share * (_SVG_HEIGHT - _SVG_BOTTOM - _SVG_TOP)
+
+
+def _svg_frame(title: str) -> str:
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_SVG_WIDTH} {_SVG_HEIGHT}" '
+        'font-family="sans-serif" font-size="12">',
+        f'<rect width="{_SVG_WIDTH}" height="{_SVG_HEIGHT}" fill="#ffffff"/>',
+        f'<text x="{_SVG_LEFT}" y="20" font-size="14">{escape(clean(title))}</text>',
+    ]
+    for percent in (0, 25, 50, 75, 100):
+        y = _y(percent / 100)
+        lines.append(
+            f'<path d="M{_SVG_LEFT} {y:.1f}H{_SVG_WIDTH - 16}" stroke="#dddddd"/>'
+            f'<text x="{_SVG_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{percent} %</text>'
+        )
+    return "\n".join(lines)
+
+
+def _svg_tick(value_ns: float, edges: F64) -> str:
+    x, y = _x(value_ns, edges), _SVG_HEIGHT - _SVG_BOTTOM + 18
+    return f'<text x="{x:.1f}" y="{y}" text-anchor="middle">{duration(round(value_ns))}</text>'
+
+
+def _svg_mark(value_ns: int, edges: F64) -> str:
+    x = _x(value_ns, edges)
+    return f'<path d="M{x:.1f} {_y(0):.1f}V{_y(1):.1f}" stroke="#888888" stroke-dasharray="4 3"/>'
+
+
+def _svg_curve(values_ns: I64, edges: F64, ink: str) -> str:
+    found, counts = np.unique(values_ns, return_counts=True)
+    shares = np.cumsum(counts) / len(values_ns)
+    path = [f"M{_x(float(found[0]), edges):.1f} {_y(0):.1f}"]
+    for value, share in zip(found.tolist(), shares.tolist(), strict=True):
+        path.append(f"H{_x(value, edges):.1f}V{_y(share):.1f}")
+    return f'<path d="{"".join(path)}" fill="none" stroke="{ink}" stroke-width="1.5"/>'
+
+
+def _svg_legend(name: str, index: int, ink: str) -> str:
+    y = _y(0) - 12 - 18 * index
+    return (
+        f'<text x="{_SVG_WIDTH - 24}" y="{y:.1f}" text-anchor="end" fill="{ink}">'
+        f"{escape(clean(name))}</text>"
+    )
+
 
 _ROLE = re.compile(r"[_.-](?:cuda_gpu_)?(?:trace|(?:filtered_)?sum)$")
 
@@ -189,11 +311,11 @@ def _agrees(trace: Section, summary: Report) -> bool | None:
     names = trace.text("Name").values
     durations = trace.number("Duration").ns()
     sums: dict[str, tuple[int, int]] = {}
-    for name, duration in zip(names, durations.tolist(), strict=True):
+    for name, lasted in zip(names, durations.tolist(), strict=True):
         if not is_exchange(name):
             continue
         total, count = sums.get(name, (0, 0))
-        sums[name] = (total + duration, count + 1)
+        sums[name] = (total + lasted, count + 1)
     pairs = [(pair, total_of(summary, name)) for name, pair in sums.items()]
     stated = [(own, other) for own, other in pairs if other is not None]
     return all(own == other for own, other in stated) if stated else None
@@ -376,3 +498,97 @@ def _share(share: Share) -> dict[str, Any]:
         "total_us": share.total_ns / 1000,
         "operations": share.operations,
     }
+
+
+Role = Literal["heading", "text", "problem"]
+
+CUTOFF_PERCENT: Final = 1.0
+_MOST_ROWS: Final = 200
+"""Rows per report: a trace of a long capture is too long for a screen."""
+_LARGEST_EXPORT_BYTES: Final = 300_000_000
+_LEFT_OUT: Final = frozenset(
+    {
+        *("Avg", "Min", "StdDev", "CorrId", "GrdX", "GrdY", "GrdZ", "BlkX", "BlkY", "BlkZ"),
+        *("Reg/Trd", "StcSMem", "DymSMem", "SrcMemKd", "DstMemKd", "Ctx", "GreenCtx", "PID"),
+        *("TID", "Pid", "Tid", "RangeId", "ParentId", "RangeStack"),
+    }
+)
+"""Columns that are omitted because a screen is too narrow."""
+
+
+_UNITS: Final = Units("us", "us")
+
+
+class OverviewLine(Struct, frozen=True):
+    """One line of the overview; ``source`` is its file."""
+
+    source: str
+    text: str
+    role: Role = "text"
+
+
+def nsys_overview(path: str) -> tuple[OverviewLine, ...]:
+    """Lines about all nsys files below ``path``. Raises TraceError if it cannot be opened."""
+    return (*_studies(path), *_reports(path))
+
+
+def _studies(path: str) -> Iterator[OverviewLine]:
+    found = studies_of(path, largest_bytes=_LARGEST_EXPORT_BYTES)
+    for node in found.nodes:
+        source = safe_text(node.source)
+        yield OverviewLine(source, f"Delays of all-to-all: {source}", "heading")
+        yield OverviewLine(source, f"{DEFINITION}.")
+        one = type(found)((node,))
+        lines = write_column(one, CUTOFF_PERCENT).decode().splitlines()
+        yield from (OverviewLine(source, line) for line in lines)
+    for problem in found.problems:
+        yield OverviewLine("", safe_text(problem), "problem")
+
+
+def _reports(path: str) -> Iterator[OverviewLine]:
+    for file in discover(path).files_of(NSYS_TEXT, NSYS_TEXT_TRACE):
+        yield from _of_file(file)
+
+
+def _of_file(file: FoundFile) -> Iterator[OverviewLine]:
+    source = safe_text(file.path)
+    try:
+        stats = read_stats_text(Path(file.real_path), shown=file.path)
+    except TraceError:  # reported with the studies, which read the same files
+        return
+    for note in stats.notes:
+        yield OverviewLine(source, f"{source}: {safe_text(note.message)}", "problem")
+    for section in stats.sections:
+        yield from _of_section(source, section)
+
+
+def _of_section(source: str, section: Section) -> Iterator[OverviewLine]:
+    try:
+        report = report_of_section(section)
+    except TraceError as error:
+        yield OverviewLine(source, f"{source}: {safe_text(str(error))}", "problem")
+        return
+    if not report.columns:
+        absent = safe_text(f"{report.name} is absent: {report.absent}")
+        yield OverviewLine(source, f"{source}: {absent}", "problem")
+        return
+    yield OverviewLine(source, f"{safe_text(report.title)}: {source}", "heading")
+    for note in report.notes:
+        yield OverviewLine(source, safe_text(note), "problem")
+    yield from (OverviewLine(source, line) for line in _lines_of(report))
+    if len(report) > _MOST_ROWS:
+        rest = counted(len(report) - _MOST_ROWS, "row")
+        yield OverviewLine(source, f" … {rest} more: ccltui stats prints them")
+    yield OverviewLine(source, "")
+
+
+def _lines_of(report: Report) -> list[str]:
+    """The first rows of a report, names last, without empty columns."""
+    columns = [one for one in report.columns if one.name not in _LEFT_OUT]
+    printed = [(one, cells(one, _UNITS)[:_MOST_ROWS]) for one in columns]
+    filled = sorted((pair for pair in printed if any(pair[1])), key=lambda pair: is_text(pair[0]))
+    return table(
+        [header(column, _UNITS) for column, _ in filled],
+        list(zip(*(texts for _, texts in filled), strict=True)),
+        align=["left" if is_text(column) else "right" for column, _ in filled],
+    )

@@ -1,1 +1,0 @@
-"""Print reports in the formats of nsys stats, and tables of its recipes."""
