@@ -11,10 +11,12 @@ import signal
 import tempfile
 import time
 from collections.abc import Generator, Iterator
+from functools import partial
 from pathlib import Path
 
 import hypothesis
 import pytest
+from once import MakeOnce, make_once
 
 from ccltui import slow_path
 from ccltui.parsers.system.machine_limits import available_memory
@@ -200,6 +202,15 @@ def caches(tmp_path_factory: pytest.TempPathFactory) -> Path:
     Of its own, because pytest lists a folder to number the next one in it: 2 ms among thousands.
     """
     return tmp_path_factory.mktemp("caches")
+
+
+@pytest.fixture(scope="session")
+def once(tmp_path_factory: pytest.TempPathFactory) -> MakeOnce:
+    """A way to fill a folder once for all workers of a run; no test may change what is in it."""
+    files = tmp_path_factory.getbasetemp()  # of this worker, if there are several
+    place = (files.parent if "PYTEST_XDIST_WORKER" in os.environ else files) / "once"
+    place.mkdir(exist_ok=True)
+    return partial(make_once, place)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -10,11 +10,13 @@ import sys
 import tarfile
 import tomllib
 import zipfile
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 from empty_environment import make_environment, pip
 from msgspec import Struct
+from once import MakeOnce
 
 from ccltui.slow_path import EVERY
 
@@ -61,9 +63,13 @@ def broken_compiler(_folder: Path) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sdist(once: MakeOnce) -> Path:
     """The sdist of a checkout that was installed before, with what that leaves."""
-    checkout, folder = tmp_path_factory.mktemp("checkout"), tmp_path_factory.mktemp("sdist")
+    return next(once("sdist", make_sdist).glob("*.tar.gz"))
+
+
+def make_sdist(folder: Path) -> None:
+    checkout = folder / "checkout"
     for package in PACKAGES:
         ignored = shutil.ignore_patterns("__pycache__", "*.so", "*.c")
         shutil.copytree(ROOT / package, checkout / package, ignore=ignored, symlinks=True)
@@ -75,26 +81,45 @@ def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (checkout / "parsers" / "kineto" / "scanner" / name).touch()
     code = f"from setuptools import build_meta; build_meta.build_sdist({str(folder)!r})"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=checkout, capture_output=True)
-    return next(folder.glob("*.tar.gz"))
 
 
 @pytest.fixture(scope="module")
 def unpacked(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sdist, unpacked once: Cython translates its sources in the first build only."""
+    """The sdist, unpacked once: Cython translates its sources in the first build only.
+
+    What it made of the same sources for this checkout is taken: to translate them is 12 CPU-s.
+    """
     folder = tmp_path_factory.mktemp("unpacked")
     with tarfile.open(sdist) as archive:
         # an argument of its own from Python 3.11.4 on
         archive.extraction_filter = getattr(tarfile, "data_filter", lambda member, _: member)
         archive.extractall(folder)
-    return next(folder.iterdir())
+    (sources,) = folder.iterdir()
+    for module in sources.rglob("*.pyx"):
+        translated = (ROOT / module.relative_to(sources)).with_suffix(".c")
+        if translated.exists() and is_translation(translated):
+            shutil.copy(translated, module.with_suffix(".c"))
+    return sources
+
+
+def is_translation(translated: Path) -> bool:
+    """Whether this Cython made it of the sources beside it as they are."""
+    sources = [one for one in translated.parent.iterdir() if one.suffix in SOURCES]
+    newest = max(one.stat().st_mtime for one in sources)
+    with translated.open() as file:
+        generator = file.readline()
+    return f"Cython {version('Cython')} " in generator and translated.stat().st_mtime > newest
 
 
 @pytest.fixture(scope="module")
-def pure_wheel(unpacked: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def pure_wheel(unpacked: Path, once: MakeOnce) -> Path:
     """The wheel that is built where there is no compiler."""
-    folder = tmp_path_factory.mktemp("pure")
-    (folder / "empty").mkdir()
-    return wheel_of(unpacked, folder / "wheel", without_compiler(folder / "empty"))
+
+    def make(folder: Path) -> None:
+        (folder / "empty").mkdir()
+        wheel_of(unpacked, folder, without_compiler(folder / "empty"))
+
+    return next(once("pure_wheel", make).glob("*.whl"))
 
 
 class Demo(Struct, frozen=True):
@@ -111,7 +136,7 @@ class Demo(Struct, frozen=True):
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
-    """Measured once for all installs."""
+    """Measured once for all installs, which write the job anew."""
     path, ours = tmp_path_factory.mktemp("demo") / "job", Path(sys.executable).parent
     output(ours, "demo", path, "--no-open")
     return Demo(path, output(ours, *Demo(path, "").arguments)[0])

@@ -39,29 +39,37 @@ def pane_text(app: Explorer) -> str:
     return "\n".join(strip.text for strip in canvas.render_lines(canvas.size.region))
 
 
+async def until(pilot: Pilot[int], holds: Callable[[], object], what: str = "") -> None:
+    """Wait until something holds; what is not yet done when a look begins is not seen by it.
+
+    The longer it takes the rarer are the looks: each takes CPU time from what is waited for.
+    """
+    deadline, wait_s = monotonic() + LONGEST_S, 0.005
+    while True:
+        await pilot.pause(wait_s)
+        if holds():
+            return
+        wait_s = min(1.5 * wait_s, 0.05)
+        app = pilot.app
+        assert isinstance(app, Explorer)
+        assert monotonic() < deadline, "\n".join([f"never: {what}", *screen(app)])
+
+
 async def listed(pilot: Pilot[int]) -> None:
     """Wait until the directory was looked at and the rows of the pane are there."""
     app = pilot.app
     assert isinstance(app, Explorer)
-    deadline = monotonic() + LONGEST_S
-    while monotonic() < deadline:
-        await pilot.pause(0.01)
-        if app.scene.session.phase == "ready" and not is_waiting(app.scene):
-            await pilot.pause()
-            return
-    raise AssertionError("the rows never came")
+    await until(pilot, lambda: app.scene.session.phase == "ready" and not is_waiting(app.scene))
+    await pilot.pause()
 
 
 async def appears(pilot: Pilot[int], text: str) -> bool:
-    """Whether a text stands on the screen by and by: what is computed comes when it is there."""
+    """Wait until a text stands on the screen: what is computed comes when it is there."""
     app = pilot.app
     assert isinstance(app, Explorer)
-    deadline = monotonic() + LONGEST_S
-    while monotonic() < deadline:
-        if shows(app, text):
-            return True
-        await pilot.pause(0.01)
-    return False
+    if not shows(app, text):
+        await until(pilot, lambda: shows(app, text), text)
+    return True
 
 
 async def press(pilot: Pilot[int], *keys: str) -> None:
@@ -76,7 +84,7 @@ async def typed(pilot: Pilot[int], *keys: str) -> Explorer:
     assert isinstance(app, Explorer)
     for key in keys:
         await press(pilot, key)
-        while is_waiting(app.scene):
-            await pilot.pause(0.01)
+        if is_waiting(app.scene):
+            await until(pilot, lambda: not is_waiting(app.scene))
     await pilot.pause()
     return app

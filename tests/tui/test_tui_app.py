@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import weakref
 import xml.etree.ElementTree as ET
@@ -9,8 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from explorers import Settle, Start, appears, press, screen, shows
+from explorers import LONGEST_S, Settle, Start, appears, press, screen, shows, until
 from fakes import FakeLoad, Plan, fail_to_open
+from textual import events
 from textual.pilot import Pilot
 
 from ccltui.metrics.view.view_options import ViewOptions
@@ -18,6 +20,7 @@ from ccltui.parsers.discovery.discover import Capture, Discovery, FoundFile
 from ccltui.parsers.job import Job
 from ccltui.parsers.window import Window
 from ccltui.tui.actions.action_list import active
+from ccltui.tui.app import Explorer
 from ccltui.tui.chrome.canvas import CellCanvas
 from ccltui.tui.engine.messages import Fact, JobOpened, LoadEnded
 from ccltui.tui.panes import PANES
@@ -69,11 +72,28 @@ async def test_every_key_of_a_pane_acts_or_says_why_not(
             if action.id in ("app.quit", "app.interrupt"):
                 continue
             if app.scene.state.pane is not pane:
-                await pilot.press(pane_named(pane).key)
-            await pilot.press(*action.keys[0].split(" "))
+                await strike(app, pane_named(pane).key)
+            await strike(app, *action.keys[0].split(" "))
             if action.id == "app.help" or app.control.asking is not None:
-                await press(pilot, "escape")
+                await strike(app, "escape")
             assert app.is_running
+
+
+async def strike(app: Explorer, *keys: str) -> None:
+    """Have keys acted on, in a third of the time of a pilot, which waits for each to be drawn."""
+    done = asyncio.get_running_loop().create_future()
+
+    def act() -> None:
+        try:
+            for key in keys:
+                app.on_key(events.Key(key, key if len(key) == 1 else None))
+            done.set_result(None)
+        except Exception as error:
+            done.set_exception(error)
+
+    assert app.call_later(act)
+    async with asyncio.timeout(LONGEST_S):
+        await done
 
 
 async def test_the_reason_is_one_more_key_away(start: Start, settle: Settle) -> None:
@@ -171,8 +191,9 @@ async def test_keys_that_cannot_act_say_why(start: Start, settle: Settle) -> Non
 async def test_esc_stops_loading_and_keeps_what_is_there(start: Start, settle: Settle) -> None:
     app = start(FakeLoad(stop_after=3))
     async with app.run_test(size=(100, 30)) as pilot:
-        while app.scene.session.ranks_loaded < 3 or not app.scene.findings.complete:
-            await pilot.pause(0.02)
+        await until(
+            pilot, lambda: app.scene.session.ranks_loaded >= 3 and app.scene.findings.complete
+        )
         assert await appears(pilot, "esc stops and keeps what is there")
         assert await appears(pilot, "3/8")
         await press(pilot, "2", "]")
@@ -251,10 +272,6 @@ async def test_a_small_terminal_says_what_is_needed(
         assert not shows(app, "Diagnosis")
 
         await pilot.resize_terminal(80, 24)
-        for _ in range(100):  # the layout follows a moment after the size
-            await pilot.pause(0.01)
-            if shows(app, "Diagnosis"):
-                break
         assert await appears(pilot, "Diagnosis")
 
 
@@ -354,8 +371,7 @@ async def test_a_directory_without_traces_says_what_is_there(start: Start, settl
 
     app = start(only_an_archive)
     async with app.run_test(size=(100, 30)) as pilot:
-        while app.scene.session.busy:
-            await pilot.pause(0.01)
+        await until(pilot, lambda: not app.scene.session.busy)
         await pilot.pause()
 
         assert await appears(pilot, "No trace that can be shown.")
@@ -369,8 +385,7 @@ async def test_ranks_without_findings_are_being_computed(start: Start) -> None:
 
     app = start(analyst=lambda _: Waiting())
     async with app.run_test(size=(100, 30)) as pilot:
-        while app.scene.session.busy:
-            await pilot.pause(0.01)
+        await until(pilot, lambda: not app.scene.session.busy)
         await pilot.pause(0.1)
 
         assert await appears(pilot, "Computing the first numbers of 8 ranks.")
@@ -391,8 +406,7 @@ async def test_what_is_in_view_is_written_copied_and_pictured(
     async with app.run_test(size=(100, 30)) as pilot:
         await settle(pilot)
         await press(pilot, "2", "e", "enter")
-        while not shows(app, "84 rows in ccltui-alignment-1.csv"):
-            await pilot.pause(0.01)
+        assert await appears(pilot, "84 rows in ccltui-alignment-1.csv")
         await press(pilot, "y")
         assert await appears(
             pilot, "copied: ccltui /nowhere/run-0421 --metric straggler_lag --group"

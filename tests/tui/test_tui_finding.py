@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from explorers import Settle, Start, appears, press, shows
+from explorers import Settle, Start, appears, press, shows, until
 
 from ccltui.tui.panes.files import FILES
 from ccltui.tui.state.query_kinds import HitQuery
@@ -16,8 +16,7 @@ async def test_a_search_steps_through_its_hits_until_esc(start: Start, settle: S
         await press(pilot, "3", "n")
         assert await appears(pilot, "! no search yet: / begins one")
         await press(pilot, "/", *"nccl", "enter")
-        while app.scene.answers.latest(HitQuery) is None:
-            await pilot.pause(0.01)
+        await until(pilot, lambda: app.scene.answers.latest(HitQuery) is not None)
         await press(pilot, "0", "n", "n")
         assert shows(app, "/nccl/ 43/84")  # two hits after the place of the first finding
         await press(pilot, "escape")
@@ -77,8 +76,7 @@ async def test_hits_and_rows_show_while_the_pattern_is_typed(start: Start, settl
     async with app.run_test(size=(100, 30)) as pilot:
         await settle(pilot)
         await press(pilot, "3", "/", *"nccl")
-        while app.scene.answers.latest(HitQuery) is None:
-            await pilot.pause(0.01)
+        await until(pilot, lambda: app.scene.answers.latest(HitQuery) is not None)
         await pilot.pause()
         assert app.control.asking is not None
         assert await appears(pilot, "▴")
@@ -86,8 +84,14 @@ async def test_hits_and_rows_show_while_the_pattern_is_typed(start: Start, settl
         assert app.scene.state.search == ""
 
         await press(pilot, "4", "C", "F", *"gemm")
-        while (found := listed_events(app.scene)) is None or found.listing.pattern != "gemm":
-            await pilot.pause(0.01)
+
+        def is_listed() -> bool:
+            found = listed_events(app.scene)
+            return found is not None and found.listing.pattern == "gemm"
+
+        await until(pilot, is_listed)
         await pilot.pause()
+        found = listed_events(app.scene)
+        assert found is not None
         assert app.control.asking is not None
         assert {found.name_of(row) for row in found.order.tolist()} == {"sm90_xmma_gemm_bf16"}

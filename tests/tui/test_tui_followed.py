@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from explorers import Settle, Start, appears, screen
-from textual.pilot import Pilot
+from explorers import Settle, Start, appears, until
 
 from ccltui.demo import Spec, write_job
 from ccltui.demo.hung_job import write_hung
@@ -45,17 +43,6 @@ def put(source: Path, folder: Path) -> Path:
     shutil.copy(source, target)
     os.utime(target, (1e9, 1e9))
     return target
-
-
-async def until(pilot: Pilot[int], holds: Callable[[], bool], what: str) -> None:
-    """Wait for a condition."""
-    for _ in range(3000):
-        await pilot.pause(0.01)
-        if holds():
-            return
-    app = pilot.app
-    assert isinstance(app, Explorer)
-    raise AssertionError(f"never: {what}; the screen was\n" + "\n".join(screen(app)))
 
 
 def is_measured(app: Explorer, ranks: int) -> bool:

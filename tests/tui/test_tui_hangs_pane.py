@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from explorers import Settle, Start, appears, listed, pane, pane_text, press, screen
+from explorers import Settle, Start, appears, listed, pane, pane_text, press, screen, until
 from textual.pilot import Pilot
 
 from ccltui.demo.hung_job import write_hung
@@ -37,11 +37,8 @@ async def told(pilot: Pilot[int]) -> Explorer:
     """Wait until the Overview has its findings."""
     app = pilot.app
     assert isinstance(app, Explorer)
-    for _ in range(3000):
-        await pilot.pause(0.01)
-        if findings(app.scene):
-            return app
-    raise AssertionError("no finding came")
+    await until(pilot, lambda: findings(app.scene), "a finding")
+    return app
 
 
 async def test_enter_on_a_hang_shows_what_each_rank_does(opened: Open, hung: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from explorers import Settle, Start, appears, listed, pane, pane_text, press, screen, shows
+from explorers import Settle, Start, appears, listed, pane, pane_text, press, screen, shows, until
 from textual.pilot import Pilot
 
 from ccltui.demo.inspector_logs import LogSpec, write_inspector_logs
@@ -30,10 +30,7 @@ async def opened(pilot: Pilot[int]) -> Explorer:
     """Open the pane, and wait for its rows."""
     app = pilot.app
     assert isinstance(app, Explorer)
-    for _ in range(3000):
-        await pilot.pause(0.01)
-        if findings(app.scene):
-            break
+    await until(pilot, lambda: findings(app.scene))
     await press(pilot, "^")
     assert pane(app) == HOURS
     await listed(pilot)

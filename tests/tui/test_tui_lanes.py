@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from explorers import Start, appears, pane, pane_text, screen, shows, typed
+from explorers import Start, appears, pane, pane_text, screen, shows, typed, until
 from textual.pilot import Pilot
 
 from ccltui.demo import Spec, write_job
@@ -33,14 +33,14 @@ async def matched(pilot: Pilot[int], *, known: bool = False) -> None:
     """Wait until the collectives of all ranks are matched; ``known``: until metrics are too."""
     app = pilot.app
     assert isinstance(app, Explorer)
-    for _ in range(3000):
-        await pilot.pause(0.01)
+
+    def is_matched() -> bool:
         session, findings = app.scene.session, app.scene.findings
         # Findings of an earlier generation are those of the ranks that were read until then.
         newest = session.phase == "ready" and findings.generation == session.generation
-        if newest and findings.is_matched and (findings.complete or not known):
-            return
-    raise AssertionError("never matched")
+        return newest and findings.is_matched and (findings.complete or not known)
+
+    await until(pilot, is_matched)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])

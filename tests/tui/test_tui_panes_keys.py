@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from explorers import Settle, Start
-from textual.pilot import Pilot
+from explorers import Settle, Start, typed
 
-from ccltui.tui.app import Explorer
 from ccltui.tui.moves import drawer
 from ccltui.tui.moves.drawer import described
 from ccltui.tui.panes.metrics import METRICS as METRICS_PANE
@@ -28,7 +26,7 @@ from ccltui.tui.state.pane_states import (
 )
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Layout, Order, Shown
-from ccltui.tui.state.wanted_queries import is_waiting, parts_of_steps, stream_query
+from ccltui.tui.state.wanted_queries import parts_of_steps, stream_query
 
 Check = Callable[[Scene], object]
 
@@ -99,24 +97,12 @@ KEYS: dict[str, tuple[tuple[str, ...], Check]] = {
 }
 
 
-async def typed(pilot: Pilot[int], keys: tuple[str, ...]) -> Scene:
-    """The scene after keys and everything that they ask about."""
-    app = pilot.app
-    assert isinstance(app, Explorer)
-    for key in keys:
-        await pilot.press(key)
-        await pilot.pause()
-        while is_waiting(app.scene):
-            await pilot.pause(0.01)
-    return app.scene
-
-
 @pytest.mark.parametrize("name", KEYS)
 async def test_a_key_does_what_it_says(start: Start, settle: Settle, name: str) -> None:
     keys, check = KEYS[name]
     async with start().run_test(size=(120, 40)) as pilot:
         await settle(pilot)
-        scene = await typed(pilot, keys)
+        scene = (await typed(pilot, *keys)).scene
 
         assert check(scene), scene.notice
 
@@ -140,7 +126,7 @@ async def test_what_a_wide_screen_shows(
 ) -> None:
     async with start().run_test(size=(200, 50)) as pilot:
         await settle(pilot)
-        await typed(pilot, keys)
+        await typed(pilot, *keys)
 
         panes = pilot.app.screen.query("#panes > *")
         assert {pane.id for pane in panes if pane.display} == visible
@@ -149,8 +135,7 @@ async def test_what_a_wide_screen_shows(
 async def test_side_by_side_each_chart_has_its_own_width(start: Start, settle: Settle) -> None:
     async with start().run_test(size=(200, 50)) as pilot:
         await settle(pilot)
-        scene = await typed(pilot, ("2", "|"))
-        await pilot.pause()
+        scene = (await typed(pilot, "2", "|")).scene
 
         left, right = (pilot.app.screen.query_one(f"#{one}") for one in ("alignment", "timeline"))
         assert left.size.width + right.size.width == 200

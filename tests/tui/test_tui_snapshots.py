@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from explorers import Settle, Start
+from explorers import Settle, Start, typed, until
 from fakes import FakeLoad, Plan
 from textual.pilot import Pilot
-
-from ccltui.tui.state.wanted_queries import is_waiting
 
 Compare = Callable[..., bool]
 
@@ -19,11 +17,7 @@ def after(settle: Settle, *keys: str) -> Callable[[Pilot[int]], object]:
 
     async def run(pilot: Pilot[int]) -> None:
         await settle(pilot)
-        for key in keys:
-            await pilot.press(key)
-            await pilot.pause()
-            while is_waiting(pilot.app.scene):  # type: ignore[attr-defined]
-                await pilot.pause(0.01)
+        await typed(pilot, *keys)
         await settle(pilot)
 
     return run
@@ -65,11 +59,11 @@ def test_too_small(snap_compare: Compare, start: Start, settle: Settle) -> None:
 
 
 def test_while_loading(snap_compare: Compare, start: Start) -> None:
-    async def wait(pilot: Pilot[int]) -> None:
-        app = pilot.app
-        while app.scene.session.ranks_loaded < 3 or not app.scene.findings.complete:  # type: ignore[attr-defined]
-            await pilot.pause(0.02)
-
     app = start(FakeLoad(stop_after=3))
+
+    async def wait(pilot: Pilot[int]) -> None:
+        await until(
+            pilot, lambda: app.scene.session.ranks_loaded >= 3 and app.scene.findings.complete
+        )
 
     assert snap_compare(app, terminal_size=(120, 40), run_before=wait)
