@@ -105,6 +105,6 @@ def test_the_format_is_opened(copy: Path, tmp_path: Path) -> None:
 def test_the_pane_is_shown(copy: Path, job: Path) -> None:
     command = (sys.executable, "-m", "ccltui", job, "--no-cache")
     with session(*command, cwd=copy, env={"PYTHONPATH": str(copy)}) as explorer:
-        explorer.wait_for("& Hosts")
+        explorer.wait_for("$  &")  # tabs of 80 columns: it is the one after Ranks
         explorer.press("&")
-        explorer.wait_for("host 0: ranks 0")
+        explorer.wait_for("Hosts]2 hosts")
