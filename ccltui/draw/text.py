@@ -1,4 +1,7 @@
-"""Lines of text: made safe for a terminal, in styled pieces, as bars and as aligned tables."""
+"""Lines of text: made safe for a terminal, in styled pieces and as bars.
+
+The splash draws with it before anything is installed for sure, so it imports no other package.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,6 @@ import unicodedata
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final, Literal
-
-from msgspec import Struct
 
 from ccltui.parsers.safe_text import safe_text
 
@@ -148,53 +149,3 @@ def wrap(text: str, width: int, *, most: int = 3, indent: str = "") -> list[str]
     # Break between words, but split a long word: it may be the name in question.
     kept = last[:blank] if blank >= width // 2 else last
     return [*lines[: most - 1], f"{kept.rstrip()}{ELLIPSIS}"]
-
-
-COLUMN_GAP = 2
-
-
-class Column(Struct, frozen=True):
-    """A column: heading, alignment, maximum and minimum width."""
-
-    title: str
-    align: Align = "left"
-    widest: int = 40
-    least: int = 0
-
-
-def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> list[str]:
-    """Heading and rows as lines of at most ``width`` cells.
-
-    The first column is always shown; a later one that does not fit is dropped with all columns to
-    the right of it. The last shown column may be cut.
-    """
-    cells = [[clean(cell) for cell in row] for row in rows]
-    widths = _widths(columns, cells)
-    kept = _kept(widths, width)
-    heading = [column.title for column in columns]
-    return [_line(row[:kept], columns[:kept], widths[:kept], width) for row in (heading, *cells)]
-
-
-def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> list[int]:
-    widths = []
-    for index, column in enumerate(columns):
-        content = max((len(row[index]) for row in cells), default=0)
-        widths.append(min(max(content, len(column.title), column.least), column.widest))
-    return widths
-
-
-def _kept(widths: Sequence[int], width: int) -> int:
-    used = 0
-    for index, column in enumerate(widths):
-        used += column + (COLUMN_GAP if index else 0)
-        if used > width and index:
-            return index
-    return len(widths)
-
-
-def _line(row: Sequence[str], columns: Sequence[Column], widths: Sequence[int], width: int) -> str:
-    parts = [
-        fit(cell, size, align=column.align)
-        for cell, column, size in zip(row, columns, widths, strict=True)
-    ]
-    return (" " * COLUMN_GAP).join(parts)[:width].rstrip()

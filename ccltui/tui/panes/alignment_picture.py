@@ -10,7 +10,8 @@ import numpy as np
 from ccltui.draw.alignment_chart import ABSENT, Columns, Rows, align
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes, put_hits
-from ccltui.draw.text import Column, table, wrap
+from ccltui.draw.table import Column, table
+from ccltui.draw.text import wrap
 from ccltui.parsers import numbers
 from ccltui.tui.moves.cursor import no_collectives
 from ccltui.tui.panes.timeline_picture import around
