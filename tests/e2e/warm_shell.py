@@ -52,7 +52,7 @@ class _Server:
 
     def can_run(self, command: Sequence[str], environment: Mapping[str, str]) -> bool:
         """Whether a fork behaves as a new process would with this command and environment."""
-        known = command in (shell.CCLTUI, shell.CCL_METRICS)
+        known = tuple(command[:1]) in (shell.CCLTUI, shell.CCL_METRICS)
         return known and _start_settings(environment) == self._environment
 
     def run(

@@ -52,7 +52,10 @@ def panes_in_view(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def start() -> Start:
-    """A way to make explorers of jobs in memory."""
+    """A way to make explorers of jobs in memory, or of directories that one process reads.
+
+    A second one would take 0.3 CPU-s to start, for files that are read in less.
+    """
 
     def make(
         load: Load | None = None,
@@ -61,7 +64,7 @@ def start() -> Start:
         analyst: MakeAnalyst = literal_analyst,
         **options: Any,
     ) -> Explorer:
-        asked = ExplorerOptions(color=color, **options)
+        asked = ExplorerOptions(color=color, **{"jobs": 1, **options})
         return Explorer(path, asked, load=load or FakeLoad(), analyst=analyst)
 
     return make

@@ -19,14 +19,15 @@ from ccltui.tui.state.pane_states import ALIGNMENT, OVERVIEW, TIMELINE, TIMELINE
 @pytest.fixture(scope="module")
 def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The demo: rank 6 waits 12 ms for its data loader in one step."""
-    directory = tmp_path_factory.mktemp("demo")
+    directory = tmp_path_factory.mktemp("demo") / "job"
     write_job(directory, Spec())
     return directory
 
 
 def opened(start: Start, traces: Path) -> Explorer:
-    """An explorer of a directory that computes in a thread."""
-    return start(load=run_load, path=str(traces), analyst=Analyst)
+    """An explorer of a directory, read once for all tests, that computes in a thread."""
+    cache = traces.with_name("cache")
+    return start(load=run_load, path=str(traces), analyst=Analyst, cache_dir=cache)
 
 
 async def matched(pilot: Pilot[int], *, known: bool = False) -> None:
