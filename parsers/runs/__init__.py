@@ -30,6 +30,14 @@ _STEP_LINE = re.compile(
     | \bEpoch\s\d+\sfinished\.\sAvg\sLoss:
     | \btrain_step_timing\ in\ s[:=]                  # NeMo
     | \{'(?:loss|train_runtime)':\ '?-?[\dni]         # Trainer of Hugging Face
+    | \biteration:\ \d+\ /\ \d+\ \|                   # nanotron
+    | \d/\d+,\ SamplesPerSec=                         # DeepSpeed to 0.6
+    # other programs: a counter of steps, a loss, and a time
+    | (?:^|[\s|\[])(?:global_)?(?:[Ss]tep|[Ii]ter(?:ation)?)(?:\ at)?[\s:=\#\[(]{0,6}\d+\b
+      [^\n]{0,200}?\b\w{0,10}[Ll]oss\b[\s:=]{1,4}\d
+    | \bEpoch(?::|\(train\))\ {0,3}\[\d+\]\s{0,2}\[\ {0,6}\d+/\d+\][^\n]{0,300}?\b[Ll]oss\b
+    | \btime\ \(ms\)\ \|\ (?:forward|fwd|optimizer)_?\w{0,20}:\ \d
+    | \(min,\ max\)\ time\ across\ ranks\ \(ms\):
     | :::MLLOG\ \{                                    # MLPerf
     """,
     re.VERBOSE,
@@ -42,7 +50,8 @@ _WATCHDOG_WORDS: Final = ("Watchdog caught", "ast enqueued", "monitoredBarrier",
 _STEP_WORDS: Final = (
     *("step:", "iteration", "[titan]", "finished."),
     *("RunningAvgSamplesPerSec", "skipped=", "Comm. Op", "train_step_timing", ":::MLLOG {"),
-    *("{'loss': ", "{'train_runtime': "),
+    *("{'loss': ", "{'train_runtime': ", "loss", "Loss"),
+    *("time (ms) |", "SamplesPerSec=", "time across ranks"),
 )
 
 PROFILE_SUMMARY: Final = Format(

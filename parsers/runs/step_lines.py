@@ -18,7 +18,16 @@ from msgspec import Struct, field
 from ccltui.parsers.text.json_fields import LARGEST_NUMBER, finite, finite_or_nan
 
 Dialect = Literal[
-    "torchtitan", "nemo", "megatron", "deepspeed", "huggingface", "mlperf", "plain", "none"
+    "torchtitan",
+    "nemo",
+    "megatron",
+    "nanotron",
+    "deepspeed",
+    "huggingface",
+    "mlperf",
+    "plain",
+    "counted",
+    "none",
 ]
 
 _NUMBER: Final = r"[-+]?(?:\d[\d,]*\.?\d*(?:[eE][-+]?\d+)?|nan|inf)"
@@ -31,6 +40,42 @@ _BRIDGE_BEFORE: Final = 400
 """Characters before a line of Megatron Bridge in which it prints the rate of the same steps."""
 _DEEPSPEED: Final = re.compile(
     rf"global_step=(?P<step>\d{{1,12}}),\s*RunningAvgSamplesPerSec=(?P<rate>{_NUMBER})?"
+)
+_OLD_DEEPSPEED: Final = re.compile(
+    rf"\b\d{{1,9}}/(?P<step>\d{{1,12}}), SamplesPerSec=(?P<rate>{_NUMBER})"
+)
+_NANOTRON: Final = re.compile(
+    r"iteration: (?P<step>\d{1,12}) / (?P<total>\d{1,12}) \|[^\n]{0,200}?"
+    r"elapsed_time_per_iteration_ms: (?P<time>[\d.]{1,12}[KMB]?)"
+)
+_SHORT: Final = re.compile(
+    r"\b(tokens_per_sec|tokens_per_sec_per_gpu|lm_loss|model_tflops_per_gpu|global_batch_size): "
+    r"([\d.]{1,12}[KMB]?)"
+)
+"""Numbers of nanotron, which it shortens: 22.8K."""
+_COUNTED: Final = re.compile(
+    r"\b(?:Epoch: ?\[(?P<epoch>\d{1,6})\]\s{0,2}\[ {0,6}(?P<in_epoch>\d{1,9})/(?P<length>\d{1,9})\]"
+    r"|Epoch\(train\) {1,3}\[(?P<epoch_2>\d{1,6})\] ?\[ {0,6}(?P<in_epoch_2>\d{1,9})/(?P<length_2>"
+    r"\d{1,9})\]"
+    r"|(?:global[_ ])?(?:[Ss]tep|[Ii]ter(?:ation)?)s?(?: at)?[ \t]{0,3}[:=#\[(]?[ \t]{0,8}"
+    r"(?P<step>\d{1,12})\b(?: {0,2}/ {0,2}(?P<total>\d{1,12}))?)"
+)
+"""Counters of steps of programs with a form of their own: nanoGPT, torchvision, mmengine, …"""
+_LOSS: Final = re.compile(
+    rf"\b(?:train_|total_|lm_|mean_)?[Ll]oss\b[ \t]{{0,4}}[:= ]\s{{0,4}}({_NUMBER})"
+)
+_DURATION: Final = rf"[ \t]{{0,3}}[:= ][ \t]{{0,4}}({_NUMBER}) ?(ms|s|sec)?(?![\w:])"
+_NOT_OF_STEP: Final = "".join(
+    f"(?<!{word} )" for word in ("eta", "total", "elapsed", "load", "data")
+)
+_STEP_TIME: Final = re.compile(
+    rf"(?<![\w-]){_NOT_OF_STEP}(?:[Tt]ime|step[_ ]time|iter[_ ]time|dt)"
+    rf"(?: per (?:step|iter(?:ation)?))?{_DURATION}"
+)
+_DATA_TIME: Final = re.compile(rf"(?<!\w)(?:data[_ ]time|Data|data){_DURATION}")
+_TOKEN_RATE: Final = re.compile(
+    rf"\b(?:tok(?:ens)?(?:/s(?:ec)?|_per_sec(?:ond)?))[ \t]{{0,3}}[:= ][ \t]{{0,4}}({_NUMBER})"
+    rf"|({_NUMBER}) ?tok(?:ens)?/s(?:ec)?\b"
 )
 _EPOCH: Final = re.compile(
     rf"Epoch (?P<step>\d{{1,9}}) finished\. Avg Loss: (?P<loss>{_NUMBER}), "
@@ -133,10 +178,73 @@ def _megatron_lines(text: str) -> Iterator[StepLine]:
 
 
 def _deepspeed_lines(text: str) -> Iterator[StepLine]:
-    for match in _DEEPSPEED.finditer(text):
+    found = [*_DEEPSPEED.finditer(text)] or [*_OLD_DEEPSPEED.finditer(text)]
+    for match in found:
         head, rest = _around(text, match)
         values = {"samples_per_s": _float(match["rate"])} if match["rate"] else {}
         yield StepLine(int(match["step"]), head, rest, values=values)
+
+
+def _nanotron_lines(text: str) -> Iterator[StepLine]:
+    for match in _NANOTRON.finditer(text):
+        head, rest = _around(text, match)
+        numbers = {name: _shortened(number) for name, number in _SHORT.findall(match[0] + rest)}
+        values = {
+            "time_ms": _shortened(match["time"]),
+            **{key: numbers[name] for name, key in _NANOTRON_KEYS.items() if name in numbers},
+        }
+        yield StepLine(int(match["step"]), head, total=int(match["total"]), values=values)
+
+
+_NANOTRON_KEYS: Final = {
+    "tokens_per_sec": "tokens_per_s",
+    "tokens_per_sec_per_gpu": "tokens_per_s_per_device",
+    "lm_loss": "loss",
+    "model_tflops_per_gpu": "tflops_per_device",
+    "global_batch_size": "global_batch",
+}
+
+
+def _shortened(text: str) -> float:
+    """Return the number of 22.8K."""
+    factor = {"K": 1e3, "M": 1e6, "B": 1e9}.get(text[-1], 1.0)
+    return _float(text.rstrip("KMB")) * factor
+
+
+def _counted_lines(text: str) -> Iterator[StepLine]:
+    """Lines with a counter of steps and a loss, of any program."""
+    if "loss" not in text and "Loss" not in text:  # most logs are not of training
+        return
+    for match in _COUNTED.finditer(text):
+        head, rest = _around(text, match)
+        loss = _LOSS.search(rest)
+        if loss is None or _NO_TRAINING.search(head):
+            continue
+        step, total = _count_of(match)
+        values = {"loss": _float(loss[1])}
+        for name, pattern in (("time_ms", _STEP_TIME), ("data_ms", _DATA_TIME)):
+            stated = pattern.search(rest)
+            if stated is not None:
+                values[name] = _float(stated[1]) * (1.0 if stated[2] == "ms" else 1e3)
+        rate = _TOKEN_RATE.search(rest)
+        if rate is not None:
+            values["tokens_per_s"] = _float(rate[1] or rate[2])
+        yield StepLine(step, head, rest, total=total, values=values)
+
+
+_NO_TRAINING: Final = re.compile(
+    r"\b(?:val(?:id(?:ation)?)?|eval(?:uation)?|test)\b", re.IGNORECASE
+)
+
+
+def _count_of(match: re.Match[str]) -> tuple[int, int | None]:
+    """Return the step of a line and of how many, over all epochs where it counts in each."""
+    if match["step"]:
+        return int(match["step"]), int(match["total"]) if match["total"] else None
+    epoch, at, length = (int(match[name] or match[f"{name}_2"]) for name in
+                         ("epoch", "in_epoch", "length"))  # fmt: skip
+    first = epoch - 1 if match["epoch_2"] else epoch  # mmengine counts epochs from 1
+    return max(first, 0) * length + at, None
 
 
 def _epoch_lines(text: str) -> Iterator[StepLine]:
@@ -268,10 +376,12 @@ DIALECTS: Final[dict[Dialect, Callable[[str], Iterator[StepLine]]]] = {
     "torchtitan": _titan_lines,
     "nemo": _nemo_lines,  # before Megatron, whose pattern matches its lines too
     "megatron": _megatron_lines,
+    "nanotron": _nanotron_lines,
     "deepspeed": _deepspeed_lines,
     "huggingface": _trainer_lines,
     "mlperf": _mlperf_lines,  # after NeMo, which has each step where this has blocks
     "plain": _epoch_lines,
+    "counted": _counted_lines,  # last: it takes the lines of most others too
 }
 
 

@@ -111,9 +111,10 @@ class TrainingLog(Struct, frozen=True):
 
     ``step`` int64; float64 with NaN where absent: ``loss``, ``time_s`` of one step,
     ``tokens_per_s`` and ``samples_per_s`` of the job where the log states them,
-    ``tokens_per_s_per_device``, ``tflops_per_device``, ``memory_gib``, and ``global_batch``, in
-    sequences. Each ``time_s`` is the mean of ``steps_per_line`` steps. What a summary at the end of
-    the log states of the whole run is ``mean_step_s`` and ``mean_samples_per_s``.
+    ``tokens_per_s_per_device``, ``tflops_per_device``, ``memory_gib``, ``global_batch``, in
+    sequences, and ``data_ms`` of a step that its program waits for data. Each ``time_s`` is the
+    mean of ``steps_per_line`` steps. What a summary at the end of the log states of the whole run
+    is ``mean_step_s`` and ``mean_samples_per_s``.
     """
 
     dialect: Dialect
@@ -126,6 +127,7 @@ class TrainingLog(Struct, frozen=True):
     tflops_per_device: F64
     memory_gib: F64
     global_batch: F64
+    data_ms: F64
     total_steps: int | None
     world_size: int | None
     end: RunEnd
@@ -237,8 +239,9 @@ class _Reading:
         lines = [self.rows[step] for step in steps.tolist()]
         whole = {} if self.summary is None else self.summary.values
         time_s, steps_per_line = _times(lines, steps)
-        if dialect == "nemo":  # the time of the step of the line, all others that since the last
-            steps_per_line = 1
+        is_timed = bool(np.isfinite(_column(lines, "time_ms")).any())
+        if dialect == "nemo" or (dialect == "counted" and is_timed):
+            steps_per_line = 1  # the time of the step of the line, all others that since the last
         if self._is_counted:
             time_s, steps_per_line = np.full(len(lines), math.nan), 1
             message = "its lines state no step: they are numbered from 1"
@@ -263,7 +266,7 @@ class _Reading:
 
 _STATED_COLUMNS: Final = (
     *("loss", "tokens_per_s", "samples_per_s", "tokens_per_s_per_device", "tflops_per_device"),
-    *("memory_gib", "global_batch"),
+    *("memory_gib", "global_batch", "data_ms"),
 )
 
 

@@ -18,6 +18,7 @@ from ccltui.metrics.findings.recordings.inspector_findings import (
     inspector_findings,
     inspector_unknown,
 )
+from ccltui.metrics.findings.recordings.run_findings import log_parts
 from ccltui.metrics.findings.sentences import RECORD
 from ccltui.metrics.hangs.find_hang import hang_of
 from ccltui.metrics.view.words import sentence
@@ -84,6 +85,7 @@ def log_answer(view: View) -> Answer | None:
         *tested,
         *_memory(view),
         *_comms_summary(view),
+        *log_parts(view),
         *_run(view),
     ]
     if not found:

@@ -92,7 +92,7 @@ def only(root: Path, name: str, content: bytes | str) -> FoundFile:
         ("gate_logs_1.json", '{"expert_loads": [[1, 2]]}', "expert_stats"),
         ("moe_stats_rank3.json", '{"model.layers.0.mlp": {}}', "expert_stats"),
         ("timing_stats_0.json", '{"iteration_times": [0.5]}', "timing_stats"),
-        ("train.log", "step 1 loss 2.0\n", "log"),
+        ("train.log", "the job begins\n", "log"),
         ("x.err", "anything\n", "log"),
         ("slurm-17.txt", "hello\n", "log"),
         ("stdout.txt", "hello\n", "log"),

@@ -269,3 +269,66 @@ def test_hostile_lines_give_no_numbers_that_are_none(text: str) -> None:
 def test_a_long_line_is_read_once(piece: str, dialect: str) -> None:
     """A pattern that began again at every character would take many minutes."""
     assert read(piece * (250_000 // len(piece))).dialect == dialect
+
+
+@pytest.mark.parametrize(
+    ("text", "steps", "time_s", "data_ms"),
+    [
+        ("iter 7: loss 4.01, time 51.00ms, mfu 3.1%\niter 8: loss 4.00, time 52.00ms\n",
+         [7, 8], [0.051, 0.052], []),
+        ("step    3 | loss: 7.1 | lr 1e-5 | dt: 300.5ms | tok/sec: 15190.1\n", [3], [0.3005], []),
+        ("Epoch: [1][ 20/100]\tTime  0.500 ( 0.52)\tData  0.200 ( 0.10)\tLoss 5.8 (6.1)\n",
+         [120], [0.5], [200.0]),
+        ("INFO - Epoch(train)  [2][  50/400]  eta: 1:00:00  time: 0.4530  data_time: 0.0132  "
+         "loss: 3.2\n", [450], [0.453], [13.2]),
+        ("x - iter: 19  total_loss: 2.5  time: 0.4100  data_time: 0.0100  lr: 0.1\n",
+         [19], [0.41], [10.0]),
+    ],
+    ids=["nanoGPT", "token rates", "torchvision", "mmengine", "detectron2"],
+)  # fmt: skip
+def test_counted_lines(
+    text: str, steps: list[int], time_s: list[float], data_ms: list[float]
+) -> None:
+    log = read(text)
+
+    assert (log.dialect, log.step.tolist(), log.steps_per_line) == ("counted", steps, 1)
+    np.testing.assert_allclose(log.time_s, time_s)
+    np.testing.assert_allclose(log.data_ms[np.isfinite(log.data_ms)], data_ms)
+
+
+def test_counted_lines_without_a_time_are_timed_by_their_stamps() -> None:
+    log = read(
+        "2026-01-02 00:00:00 | INFO | loss at epoch 1, step at 100, loss=3.5\n"
+        "2026-01-02 00:01:40 | INFO | loss at epoch 1, step at 200, loss=3.4\n"
+    )
+
+    assert (log.dialect, log.steps_per_line) == ("counted", 100)
+    assert log.time_s[1] == 1.0
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["step 3 of the installation\n", "eval step 3: loss 2.0, time 3ms\n", "step 5: accuracy 0.5\n"],
+)
+def test_other_counters_are_no_steps(text: str) -> None:
+    assert read(text).dialect == "none"
+
+
+def test_nanotron_shortens_its_numbers() -> None:
+    log = read(
+        "01/02/2026 [INFO|DP=0]: iteration: 12 / 500 | consumed_tokens: 1G | "
+        "elapsed_time_per_iteration_ms: 2.5K | tokens_per_sec: 22.8K | tokens_per_sec_per_gpu: "
+        "11.4K | global_batch_size: 64 | lm_loss: 2.38 | model_tflops_per_gpu: 38.3\n"
+    )
+
+    assert (log.dialect, log.step.tolist(), log.total_steps) == ("nanotron", [12], 500)
+    assert (log.time_s[0], log.tokens_per_s[0], log.loss[0]) == (2.5, 22_800.0, 2.38)
+
+
+def test_deepspeed_before_it_averaged_rates() -> None:
+    lines = [f"[2026-01-02 00:00:{at:02},000] [INFO] 0/{at}, SamplesPerSec=8.5" for at in (10, 20)]
+
+    log = read("\n".join(lines) + "\n")
+
+    assert (log.dialect, log.samples_per_s.tolist()) == ("deepspeed", [8.5, 8.5])
+    assert (log.time_s[1], log.steps_per_line) == (1.0, 10)
