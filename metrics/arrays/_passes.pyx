@@ -85,7 +85,9 @@ cdef class Order:
         self.calls_waiting = Queues(calls, calls)
         room = len(kind) + int((behind >= 0).sum()) + len(size) + 1
         self.order_kind = np.empty(room, np.int8)
-        self.order_rank, self.order_operation, self.order_which = np.empty((3, room), np.int32)
+        self.order_rank = np.empty(room, np.int32)
+        self.order_operation = np.empty(room, np.int32)
+        self.order_which = np.empty(room, np.int32)
         self.count = 0
 
     def found(self):
@@ -182,31 +184,26 @@ cdef extern from *:
 
 
 def numbered(
-    const int8_t[::1] kind,
-    const int32_t[::1] line,
-    const int32_t[::1] operation,
+    int8_t[::1] kind,
+    int32_t[::1] line,
+    int32_t[::1] operation,
     const int32_t[::1] which,
     const int32_t[::1] behind,
     const int32_t[::1] instance,
     int32_t instances,
 ):
-    """Return kind, line, operation, slot and behind of each event, and the instance of each slot.
+    """Return slot and behind of each event, and the instance of each slot.
 
-    See ``step_replay._Events``; last comes the number of calls that were put off. ``behind`` and
-    ``instance`` are by call, -1 for none.
+    See ``step_replay._Events``, whose ``kind``, ``line`` and ``operation`` replace those of the
+    schedule in place; last comes the number of calls that were put off. ``behind`` and ``instance``
+    are by call, -1 for none.
     """
     cdef Py_ssize_t place
     cdef int32_t what, call, used, slots = 0, kept = 0
     cdef bint alone
     size = len(kind)
-    kinds_array = np.array(kind)
-    lines_array = np.array(line)
-    operations_array = np.array(operation)
-    slots_array, behinds_array = np.empty((2, size), np.int32)
+    slots_array, behinds_array = np.empty(size, np.int32), np.empty(size, np.int32)
     order_array = np.empty(instances + len(instance), np.int32)
-    cdef int8_t[::1] kinds = kinds_array
-    cdef int32_t[::1] lines = lines_array
-    cdef int32_t[::1] operations = operations_array
     cdef int32_t[::1] slot = slots_array
     cdef int32_t[::1] before = behinds_array
     cdef int32_t[::1] order = order_array
@@ -233,23 +230,15 @@ def numbered(
                 slots += 1
             slot[place] = number[used]
             if what == BEGIN:
-                operations[place], lines[place] = ready[call], posted[call]
+                operation[place], line[place] = ready[call], posted[call]
             if (what == POST or what == BEGIN) and behind[call] >= 0:
                 used = instance[behind[call]]
                 before[place] = number[used if used >= 0 else instances + behind[call]]
             if alone and what == POST:
-                kinds[place] = POST_ALONE
+                kind[place] = POST_ALONE
             elif alone and what == BEGIN:
-                kinds[place] = BEGIN_ALONE
-    return (
-        kinds_array,
-        lines_array,
-        operations_array,
-        slots_array,
-        behinds_array,
-        order_array[:slots],
-        kept,
-    )
+                kind[place] = BEGIN_ALONE
+    return slots_array, behinds_array, order_array[:slots], kept
 
 
 def replay_lanes(
@@ -310,47 +299,44 @@ def replay_hosts(
     const int32_t[::1] call,
     own,
     other,
-    const uint8_t[::1] is_other,
-    const double[::1] after,
-    double[::1] now,
+    const uint8_t[:, ::1] is_other,
+    const double[:, ::1] after,
+    double[:, ::1] now,
     Py_ssize_t put_off,
 ):
-    """Return the time of each mark, float64, of one replay with the idle times of hosts.
+    """Return the time of each mark, float64 [marks, lanes], of replays with the times of hosts.
 
-    ``own`` and ``other`` are segment and idle time of each operation, float64, and delay and gap of
-    each call, int64; the lines in ``is_other`` have the second. The rest is as in ``replay_lanes``.
+    ``own`` and ``other`` are the time before each operation, float64, and delay and gap of each
+    call, int64 [calls, 2]; the lines in ``is_other`` [lines, lanes] have the second. The rest is as
+    in ``replay_lanes``.
     """
-    cdef const double[::1] values
-    cdef const int64_t[::1] whole
-    cdef const double* times[1]
+    cdef Py_ssize_t lanes = is_other.shape[1], side
+    cdef const double[::1] advance
+    cdef const int64_t[:, ::1] calls
+    count = int((np.asarray(kind) == MARK).sum())
+    ended_array = np.empty((count + 1, lanes))
+    cdef double[:, ::1] ended = ended_array
+    cdef double[:, ::1] end = np.full((len(after) + 1, lanes), -np.inf)
+    cdef double[:, ::1] ready = np.empty((put_off + 1, lanes))
     cdef _Hosts hosts
     cdef _Events events
-    cdef Py_ssize_t side
-    count = int((np.asarray(kind) == MARK).sum())
-    ended_array = np.empty(count + 1)
-    cdef double[::1] ended = ended_array
-    cdef double[::1] end = np.full(len(after) + 1, -np.inf)
-    cdef double[::1] ready = np.empty(put_off + 1)
     if not kind.shape[0]:
         return ended_array[:count]
     events.count = kind.shape[0]
     events.kind, events.line, events.operation = &kind[0], &line[0], &operation[0]
     events.slot, events.behind, events.call = &slot[0], &behind[0], &call[0]
-    hosts.is_known, hosts.is_other = True, &is_other[0]
-    for side, (segment, idle, delay, gap) in enumerate((own, other)):
-        values = segment
-        hosts.segment[side] = &values[0]
-        values = idle
-        hosts.idle[side] = &values[0]
-        hosts.delay[side] = hosts.gap[side] = NULL
-        if len(delay):
-            whole = delay
-            hosts.delay[side] = &whole[0]
-            whole = gap
-            hosts.gap[side] = &whole[0]
-    cdef const double* afters = &after[0] if after.shape[0] else NULL
+    hosts.is_known, hosts.is_other = True, &is_other[0, 0]
+    for side, (advance, calls) in enumerate((own, other)):
+        hosts.advance[side] = &advance[0]
+        hosts.call[side] = &calls[0, 0] if calls.shape[0] else NULL
+    cdef const double* afters = &after[0, 0] if after.shape[0] else NULL
     with nogil:
-        _lanes(events, times, hosts, afters, &now[0], &end[0], &ready[0], &ended[0], 1)
+        if lanes == 1:
+            _lanes(events, NULL, hosts, afters, &now[0, 0], &end[0, 0], &ready[0, 0], &ended[0, 0], 1)
+        elif lanes == 2:
+            _lanes(events, NULL, hosts, afters, &now[0, 0], &end[0, 0], &ready[0, 0], &ended[0, 0], 2)
+        else:
+            _lanes(events, NULL, hosts, afters, &now[0, 0], &end[0, 0], &ready[0, 0], &ended[0, 0], 4)
     return ended_array[:count]
 
 
@@ -367,10 +353,8 @@ cdef struct _Events:
 cdef struct _Hosts:
     bint is_known
     const uint8_t* is_other
-    const double* segment[2]
-    const double* idle[2]
-    const int64_t* delay[2]
-    const int64_t* gap[2]
+    const double* advance[2]
+    const int64_t* call[2]  # delay and gap of each
 
 
 cdef enum:
@@ -393,28 +377,28 @@ cdef inline void _lanes(
     """The loop of both; each caller gives a constant number of lanes."""
     cdef Py_ssize_t place, lane, next
     cdef int32_t what, at
-    cdef double time
-    cdef double late = 0
-    cdef double apart = 0
-    cdef int side = 0
+    cdef double late[4]
+    cdef double apart[4]
+    cdef int side
+    cdef const uint8_t* sides = NULL
     cdef double* mine
     cdef double* ends
     cdef double* before
     cdef double* waiting
+    for lane in range(lanes):
+        late[lane] = apart[lane] = 0
     for place in range(events.count):
         what = events.kind[place]
         next = place + AHEAD
         if next < events.count and events.line[next] >= 0:
             at = events.operation[next]
-            if hosts.is_known:
-                side = hosts.is_other[events.line[next]]
-                CCLTUI_PREFETCH(hosts.segment[side] + at)
-                CCLTUI_PREFETCH(hosts.idle[side] + at)
-                if events.kind[next] != WAIT and events.kind[next] != MARK:
-                    CCLTUI_PREFETCH(hosts.delay[side] + events.call[next])
-                    CCLTUI_PREFETCH(hosts.gap[side] + events.call[next])
-            else:
-                for lane in range(lanes):
+            for lane in range(lanes):
+                if hosts.is_known:
+                    side = hosts.is_other[events.line[next] * lanes + lane]
+                    CCLTUI_PREFETCH(hosts.advance[side] + at)
+                    if events.kind[next] != WAIT and events.kind[next] != MARK:
+                        CCLTUI_PREFETCH(hosts.call[side] + 2 * events.call[next])
+                else:
                     CCLTUI_PREFETCH(segments[lane] + at)
         ends = end + events.slot[place] * lanes
         if what == END:
@@ -422,24 +406,21 @@ cdef inline void _lanes(
                 ends[lane] += after[events.slot[place] * lanes + lane]
             continue
         if hosts.is_known:
-            side = hosts.is_other[events.line[place]]
+            sides = hosts.is_other + events.line[place] * lanes
             if what != WAIT and what != MARK:
-                late = hosts.delay[side][events.call[place]]
-                apart = hosts.gap[side][events.call[place]]
+                for lane in range(lanes):
+                    late[lane] = hosts.call[sides[lane]][2 * events.call[place]]
+                    apart[lane] = hosts.call[sides[lane]][2 * events.call[place] + 1]
         if what == BEGIN or what == BEGIN_ALONE:
             waiting = ready + events.operation[place] * lanes
             before = end + events.behind[place] * lanes
             for lane in range(lanes):
-                time = max(waiting[lane], before[lane] + apart)
-                ends[lane] = max(ends[lane], time)
+                ends[lane] = max(ends[lane], max(waiting[lane], before[lane] + apart[lane]))
         else:
             at = events.operation[place]
             mine = now + events.line[place] * lanes
-            if hosts.is_known:
-                mine[0] += hosts.segment[side][at] + hosts.idle[side][at]
-            else:
-                for lane in range(lanes):
-                    mine[lane] += segments[lane][at]
+            for lane in range(lanes):
+                mine[lane] += hosts.advance[sides[lane]][at] if hosts.is_known else segments[lane][at]
             if what == WAIT:
                 for lane in range(lanes):
                     mine[lane] = max(mine[lane], ends[lane])
@@ -452,16 +433,17 @@ cdef inline void _lanes(
             if what == PUT_OFF:
                 waiting = ready + events.slot[place] * lanes
                 for lane in range(lanes):
-                    waiting[lane] = mine[lane] + late
+                    waiting[lane] = mine[lane] + late[lane]
                 continue
             if events.behind[place] < 0:
                 for lane in range(lanes):
-                    ends[lane] = max(ends[lane], mine[lane] + late)
+                    ends[lane] = max(ends[lane], mine[lane] + late[lane])
             else:
                 before = end + events.behind[place] * lanes
                 for lane in range(lanes):
-                    time = max(mine[lane] + late, before[lane] + apart)
-                    ends[lane] = max(ends[lane], time)
+                    ends[lane] = max(
+                        ends[lane], max(mine[lane] + late[lane], before[lane] + apart[lane])
+                    )
         if what == POST_ALONE or what == BEGIN_ALONE:
             for lane in range(lanes):
                 ends[lane] += after[events.slot[place] * lanes + lane]

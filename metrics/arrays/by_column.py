@@ -25,7 +25,12 @@ def zeros(shape: tuple[int, ...]) -> I64:
 
 
 def take_rows(values: npt.NDArray[_Kind], rows: I64) -> npt.NDArray[_Kind]:
-    """Return some rows of an array [n, m] or [n], the numbers of a column side by side."""
+    """Return some rows of an array [n, m] or [n], the numbers of a column side by side.
+
+    Consecutive rows are a view.
+    """
+    if len(rows) and rows[-1] - rows[0] == len(rows) - 1 and (rows[1:] > rows[:-1]).all():
+        return values[rows[0] : rows[-1] + 1]
     return values.T.take(rows, axis=-1).T
 
 

@@ -124,9 +124,10 @@ def _slowdown(view: View, warnings: Sequence[str]) -> Result:
         raise refuse("not_physical", why_not_physical(was, even))
     steps = tuple(job.table.step_ids.tolist())
     per_step = per_step_rows(steps, was, even)
+    suspects = found.suspects(MAX_RANKS)
+    healed = found.each_like_others([found.lines_of([rank]) for rank in suspects])
     without = {
-        job.labels[rank]: saved_time(was, found.like_others(found.lines_of([rank])))
-        for rank in found.suspects(MAX_RANKS)
+        job.labels[rank]: saved_time(was, ends) for rank, ends in zip(suspects, healed, strict=True)
     }
     attributed, notes = _attributed(view)
     details: dict[str, Any] = {

@@ -117,18 +117,14 @@ def own_comm_and_compute(
     return stopped, computed
 
 
-def hidden_ns(comparison: PeerComparison, seen: I64, every: I64) -> F64:
+def hidden_ns(seen: F64, every: F64) -> F64:
     """Return the excess of one kind of work that the peers did too, hidden behind other work.
 
     Args:
-        comparison: The late rank and its peers.
-        seen: Computation outside awaited collectives, or copies outside other work, ns [t, m].
-        every: All computation, or all copies, ns [t, m].
-
-    Returns:
-        Float64 ns [t].
+        seen: Excess of computation outside awaited collectives, or of copies outside other work.
+        every: Excess of all computation, or of all copies.
     """
-    return np.maximum(comparison.excess(seen) - np.maximum(comparison.excess(every), 0), 0)
+    return np.maximum(seen - np.maximum(every, 0), 0)
 
 
 def triggers_of(activities: Sequence[Activity], times_ns: I64, groups: frozenset[int]) -> I32:
@@ -217,6 +213,8 @@ def extra_kernel_time(
         here = slice(at, at + each)
         some = _Places(*(column[here] for column in places))
         extra[rows[here]] = _extra_time(activities, who[here], some, size)
+    for one in activities:
+        one.settle()
     return extra
 
 
@@ -450,19 +448,25 @@ def explain(points: SyncPoints, targets: Targets, activities: Sequence[Activity]
     Targets are taken some at a time: a part of the time of every rank at each is 8 B.
     """
     count, most = len(targets), max(_MAX_CELLS // max(len(activities), 1), 1)
+    triggers = triggers_of(activities, targets.time_ns, points.groups)
     found: list[Segments] = []
     compared = 0
     for begin in range(0, max(count, 1), most):
-        some = targets.take(np.arange(begin, min(begin + most, count)))
-        found.append(_explained(points, some, activities, MAX_COMPARED - compared))
+        stop = min(begin + most, count)
+        some, ended = targets.take(np.arange(begin, stop)), triggers[begin:stop]
+        found.append(_explained(points, some, activities, ended, MAX_COMPARED - compared))
         compared += int((found[-1].start.since >= 0).sum())
     return found[0] if len(found) == 1 else Segments.joined(found)
 
 
 def _explained(
-    points: SyncPoints, targets: Targets, activities: Sequence[Activity], most_compared: int
+    points: SyncPoints,
+    targets: Targets,
+    activities: Sequence[Activity],
+    triggers: I32,
+    most_compared: int,
 ) -> Segments:
-    start = find_start(points, targets, activities)
+    start = find_start(points, targets, activities, triggers)
     count = len(targets)
     parts = np.zeros((count, len(PARTS)))
     mine, theirs = np.zeros((2, count))
@@ -473,14 +477,16 @@ def _explained(
         end = take_rows(targets.time_ns, known)
         comparison = PeerComparison(targets.late[known], start.punctual[known])
         measured = split(begin, end, activities, points.groups, start.triggers[known])
-        for name, spent in measured.items():  # every target has a peer, so the others are 0
-            parts[known, PARTS.index(name)] = comparison.excess(spent)
+        excess = {name: comparison.excess(spent) for name, spent in measured.items()}
+        del measured
         (every,) = by_member(activities, begin, end, compute_time)
-        parts[known, PARTS.index(COMPUTE)] -= hidden_ns(comparison, measured[COMPUTE], every)
-        if COPIES in measured:
-            (copied,) = by_member(activities, begin, end, copy_time)
-            parts[known, PARTS.index(COPIES)] -= hidden_ns(comparison, measured[COPIES], copied)
         mine[known], theirs[known] = comparison.late_and_peers(every)
+        excess[COMPUTE] -= hidden_ns(excess[COMPUTE], mine[known] - theirs[known])
+        if COPIES in excess:
+            (copied,) = by_member(activities, begin, end, copy_time)
+            excess[COPIES] -= hidden_ns(excess[COPIES], comparison.excess(copied))
+        for name, one in excess.items():  # every target has a peer, so the others are 0
+            parts[known, PARTS.index(name)] = one
         extra[known] = extra_kernel_time(
             activities,
             begin,
@@ -489,24 +495,27 @@ def _explained(
             comparison.punctual,
             most=max(most_compared, 0),
         )
-        (elements,) = by_member(activities, begin, end, _exchanged)
-        exchanged, usual = comparison.late_and_peers(elements)
-        ratio[known] = np.where(usual > 0, exchanged / np.maximum(usual, 1), np.nan)
+        if any((one.calls.kind == _ALL_TO_ALL).any() for one in activities):
+            (elements,) = by_member(activities, begin, end, _exchanged)
+            exchanged, usual = comparison.late_and_peers(elements)
+            ratio[known] = np.where(usual > 0, exchanged / np.maximum(usual, 1), np.nan)
     by_clocks = (start.since >= 0) & (np.append(points.number, 0)[start.since] < 0)
     return Segments(start, parts, mine, theirs, extra, ratio, by_clocks)
 
 
-def find_start(points: SyncPoints, targets: Targets, activities: Sequence[Activity]) -> Start:
+def find_start(
+    points: SyncPoints, targets: Targets, activities: Sequence[Activity], triggers: I32
+) -> Start:
     """Return the latest sync point since which nearly all of the lateness of a target arose.
 
     At that point the late rank is not behind its peers in its work. If more than the share
     ``CARRIED`` of it existed at each of the last ``MAX_BACK`` points, that with the least.
+    ``triggers`` are those of the targets.
     """
     count, size = targets.time_ns.shape
     since = np.full(count, -1, np.int64)
     punctual = np.zeros((size, count), np.bool_).T
     excess, carried = np.zeros(count), np.full(count, np.inf)
-    triggers = triggers_of(activities, targets.time_ns, points.groups)
     left = np.arange(count)
     done = WorkDone(points, targets.time_ns, activities, MAX_BACK)
     for back in range(1, MAX_BACK + 1):
@@ -515,9 +524,8 @@ def find_start(points: SyncPoints, targets: Targets, activities: Sequence[Activi
             break
         place = targets.place[left] - back
         some = targets.take(left)
-        peers, found, carried_ns, more_ns = _lateness(
-            points, some, activities, place, triggers[left]
-        )
+        mine = take_rows(triggers, left)
+        peers, found, carried_ns, more_ns = _lateness(points, some, activities, place, mine)
         little = CARRIED * np.abs(found)
         doubtful = np.flatnonzero((carried_ns <= little) & (more_ns > little))
         others = _first_marked(peers[doubtful], MAX_PEERS)
@@ -554,13 +562,16 @@ def _lateness(
     times = targets.time_ns
     stopped, computed = own_comm_and_compute(begin, times, activities, points.groups, triggers)
     carried_ns = comparison.excess(behind + stopped)
-    measures = compute_time, copy_time, seen_copy_time
-    every, copied, seen = by_member(activities, begin, times, *measures)
-    carried_ns += hidden_ns(comparison, computed, every)
-    carried_ns += hidden_ns(comparison, seen, copied)
+    (every,) = by_member(activities, begin, times, compute_time)
+    more_ns = comparison.excess(every)
+    carried_ns += hidden_ns(comparison.excess(computed), more_ns)
+    if any(len(one.all_copies) for one in activities):  # without any all these are 0
+        copied, seen = by_member(activities, begin, times, copy_time, seen_copy_time)
+        carried_ns += hidden_ns(comparison.excess(seen), comparison.excess(copied))
+        more_ns = comparison.excess(every + copied)
     reached = row_all(begin < targets.time_ns)
     carried_ns = np.where(reached, carried_ns, np.nan)
-    return peers, comparison.excess(late), carried_ns, comparison.excess(every + copied)
+    return peers, comparison.excess(late), carried_ns, more_ns
 
 
 def _exchanged(one: Activity, begin: I64, end: I64) -> I64:

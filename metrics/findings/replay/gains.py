@@ -285,7 +285,8 @@ class Gains(Struct, frozen=True, dict=True):
         """Ranks whose devices idle longest for the host, each with the delays of the typical."""
         ladder = self.ladder
         worst = _worst(ladder.idle.excess_ns)
-        gains = (self._gain(ladder.delayed, ladder.without_idle([one])) for one in worst)
+        without = ladder.each_without_idle([[one] for one in worst])
+        gains = (self._gain(ladder.delayed, ends) for ends in without)
         return _ordered(
             [Suspect(gain, None, ranks=(one,)) for one, gain in zip(worst, gains, strict=True)]
         )

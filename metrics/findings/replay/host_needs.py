@@ -118,11 +118,11 @@ class HostIdle(Struct, frozen=True, dict=True):
                 here = lines[sizes[lines] >= stop]
                 places = first[here][:, np.newaxis] + np.arange(begin, stop)
                 counted = ~self.slow[here]
-                rows = places[counted] if counted.any() else places
-                middle = (len(rows) - 1) // 2
+                rows = (places[counted] if counted.any() else places).T
+                middle = (rows.shape[1] - 1) // 2
                 for values, usual in zip(columns, found, strict=True):
                     if len(here) > 1:
-                        usual[places] = np.partition(values[rows], middle, axis=0)[middle]
+                        usual[places] = np.partition(values[rows], middle, axis=1)[:, middle]
                 begin = stop
         return found
 

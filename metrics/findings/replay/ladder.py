@@ -16,17 +16,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from itertools import chain
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from msgspec import Struct
 
-from ccltui.metrics.arrays.reductions import distinct_values
+from ccltui.metrics.arrays.reductions import distinct_values, row_any
 from ccltui.metrics.arrays.typical import lower_medians
 from ccltui.metrics.findings.replay.host_needs import HostIdle, Idle, host_needs
 from ccltui.metrics.findings.replay.lines.job_lines import JobLines, job_lines
-from ccltui.metrics.findings.replay.lines.step_replay import Run, Times
+from ccltui.metrics.findings.replay.lines.step_replay import Runs, Times, stretches
 from ccltui.metrics.findings.replay.unit_targets import Targets
 from ccltui.parsers.array_types import F64, I64, Bool
 from ccltui.parsers.numbers import percent
@@ -112,13 +112,13 @@ class Ladder(Struct, frozen=True, dict=True):
         """Time of each segment at a rung."""
         if rung >= 4:
             return self.job.operations.compute_ns
-        targets = (
-            self.targets.base,
-            self.targets.stage,
-            self.targets.worker,
-            self.targets.step,
-        )
-        return self.job.segments(targets[rung])
+        return self.job.segments(self._unit_targets[rung])
+
+    @cached_property
+    def _unit_targets(self) -> tuple[F64, F64, F64, F64]:
+        """Times of units at the first four rungs."""
+        targets = self.targets
+        return targets.base, targets.stage, targets.worker, targets.step
 
     @cached_property
     def recorded_transfer(self) -> F64:
@@ -128,13 +128,15 @@ class Ladder(Struct, frozen=True, dict=True):
     @cached_property
     def rungs(self) -> F64:
         """Step times of each rung, [7, steps]."""
-        replay = self.job.replay
-        usual = self.targets.transfer
+        usual, below = self.targets.transfer, self._unit_targets
+        # A rung at which no unit takes another time than at the one before is that one.
+        same = [np.array_equal(*two) for two in pairwise(below)]
+        differs = np.array([True, *(not one for one in same), True, True])
         runs = chain(
-            ((self.compute(rung), usual) for rung in range(5)),
+            ((self.compute(rung), usual) for rung in np.flatnonzero(differs[:5]).tolist()),
             [(self.compute(4), self.recorded_transfer)],
         )
-        found = replay.many(runs)
+        found = self.job.replay.many(runs)[np.cumsum(differs) - 1]
         return np.vstack([found, self.job.measured_ns])
 
     @cached_property
@@ -150,21 +152,25 @@ class Ladder(Struct, frozen=True, dict=True):
     @cached_property
     def _recorded_lines(self) -> F64:
         """End of each line of the same replay."""
-        return self.job.replay.line_ends(self._run(self._recorded_times, None))
+        every = np.ones((1, self.job.table.num_lines), np.bool_)
+        own, begin = self._recorded_times, self.idle.recorded.begin_ns
+        runs = Runs(own, own, every, self.recorded_transfer, begin[np.newaxis])
+        return np.asarray(self.job.replay.line_ends(runs)[0])
 
     @cached_property
     def _recorded_times(self) -> Times:
-        return self._times(self.compute(4), self.idle.recorded)
+        every = np.ones(self.job.table.num_lines, np.bool_)
+        return self._times(self.compute(4), self.idle.recorded, every)
 
-    @staticmethod
-    def _times(compute_ns: F64, idle: Idle) -> Times:
-        return Times(compute_ns, idle.host_ns, idle.delay_ns, idle.gap_ns)
-
-    def _run(self, other: Times, lines: Bool | None) -> Run:
-        """A replay with other times of the lines in a mask, None: of all; all else as recorded."""
-        mask = np.ones(self.job.table.num_lines, np.bool_) if lines is None else lines
-        begin = self.idle.recorded.begin_ns
-        return Run(self._recorded_times, other, mask, self.recorded_transfer, begin)
+    def _times(self, compute_ns: F64, idle: Idle, lines: Bool) -> Times:
+        """Times of the lines in a mask; memory of the others is not even touched."""
+        job, calls = self.job, len(self.job.table.line)
+        found = Times(np.empty(len(compute_ns)), np.empty((calls, 2), np.int64))
+        for here in stretches(lines, job.operations.first):
+            np.add(compute_ns[here], idle.host_ns[here], out=found.advance_ns[here])
+        for here in stretches(lines, job.table.first_call):
+            found.call_ns[here, 0], found.call_ns[here, 1] = idle.delay_ns[here], idle.gap_ns[here]
+        return found
 
     def ends(
         self,
@@ -178,29 +184,47 @@ class Ladder(Struct, frozen=True, dict=True):
 
         Segments and hosts are those of the lines in the mask ``lines`` alone, None: of all. No step
         takes less than hosts need to launch it, ``need_ns``; None: all hosts.
+        """
+        every = np.ones(self.job.table.num_lines, np.bool_) if lines is None else lines
+        found = self.ends_of([every], compute_ns, transfer_ns, idle)[0]
+        return np.asarray(np.maximum(found, self.host_need_ns if need_ns is None else need_ns))
+
+    def ends_of(
+        self,
+        several: Sequence[Bool],
+        compute_ns: F64 | None = None,
+        transfer_ns: F64 | None = None,
+        idle: Idle | None = None,
+    ) -> F64:
+        """Return the steps, however long hosts need, for several masks of lines, [masks, steps].
 
         Every rank begins a step where it ended the one before: one that is no longer slower than
         others begins earlier too. Begins follow from the ends of the same replay, which is repeated
         for that.
         """
-        compute = self.compute(4) if compute_ns is None else compute_ns
-        idle = self.idle.recorded if idle is None else idle
-        run = self._run(self._times(compute, idle), lines)
-        first = np.where(run.is_other, idle.begin_ns, run.begin_ns)
-        run = run._replace(begin_ns=first)
-        if transfer_ns is not None:
-            run = run._replace(transfer_ns=transfer_ns)
-        found = self.job.replay.line_ends(run)
+        masks = np.stack(several)
+        if compute_ns is None and idle is None:
+            idle, other = self.idle.recorded, self._recorded_times
+        else:
+            compute = self.compute(4) if compute_ns is None else compute_ns
+            idle = self.idle.recorded if idle is None else idle
+            other = self._times(compute, idle, row_any(masks.T))
+        transfer = self.recorded_transfer if transfer_ns is None else transfer_ns
+        first = np.where(masks, idle.begin_ns, self.idle.recorded.begin_ns)
+        runs = Runs(self._recorded_times, other, masks, transfer, first)
+        found = self.job.replay.line_ends(runs)
+        least = SETTLED * float(self.rungs[6].mean())
+        left = np.arange(len(masks))  # whose begins still move
         for _ in range(ROUNDS - 1 if len(self._following) else 0):
-            moved = self._after_last(found) - self._after_last(self._recorded_lines)
-            later = first.copy()
-            later[self._following] += moved[self._following - 1]
-            apart = float(np.abs(later - run.begin_ns).max())
-            if apart <= SETTLED * float(self.rungs[6].mean()):
+            moved = self._after_last(found[left]) - self._after_last(self._recorded_lines)
+            later = first[left]
+            later[:, self._following] += moved[:, self._following - 1]
+            moves = np.abs(later - runs.begin_ns).max(axis=1) > least
+            left, runs = left[moves], runs._replace(begin_ns=later).some(moves)
+            if not len(left):
                 break
-            run = run._replace(begin_ns=later)
-            found = self.job.replay.line_ends(run)
-        return np.maximum(self._steps(found), self.host_need_ns if need_ns is None else need_ns)
+            found[left] = self.job.replay.line_ends(runs)
+        return self._steps(found)
 
     @cached_property
     def _following(self) -> I64:
@@ -213,13 +237,14 @@ class Ladder(Struct, frozen=True, dict=True):
         return np.flatnonzero(follows) + 1
 
     def _after_last(self, line_ends: F64) -> F64:
-        """End of each line after the last end of its step, never positive."""
-        return np.asarray(line_ends - self._steps(line_ends)[self.job.table.step])
+        """End of each line after the last end of its step, never positive; [..., lines]."""
+        return np.asarray(line_ends - self._steps(line_ends)[..., self.job.table.step])
 
     def _steps(self, line_ends: F64) -> F64:
-        found = np.zeros(self.job.num_steps)
-        np.maximum.at(found, self.job.table.step, line_ends)
-        return found
+        """Latest end of the lines of each step, [..., lines] to [..., steps]."""
+        found = np.zeros((self.job.num_steps, *line_ends.shape[:-1]))
+        np.maximum.at(found, self.job.table.step, line_ends.T)
+        return np.asarray(found.T)
 
     @cached_property
     def most_saved_ns(self) -> float:
@@ -241,12 +266,17 @@ class Ladder(Struct, frozen=True, dict=True):
 
     def without_idle(self, ranks: Sequence[int] | None = None, need_ns: F64 | float = 0.0) -> F64:
         """Return the steps where ranks (indices; None: all) idle no longer than is typical."""
-        lines = self.idle.lines_beyond(ranks)
-        key = lines.tobytes()
-        if key not in self._replays:  # who idles, and what mending that saves, are two questions
-            none = np.asarray(0.0)
-            self._replays[key] = self.ends(idle=self.idle.typical, need_ns=none, lines=lines)
-        return np.maximum(self._replays[key], need_ns)
+        return np.asarray(np.maximum(self.each_without_idle([ranks])[0], need_ns))
+
+    def each_without_idle(self, several: Sequence[Sequence[int] | None]) -> list[F64]:
+        """Return the same of several choices of ranks, which are replayed together."""
+        masks = {mask.tobytes(): mask for mask in map(self.idle.lines_beyond, several)}
+        # Who idles, and what mending that saves, are two questions.
+        new = {key: mask for key, mask in masks.items() if key not in self._replays}
+        if new:
+            ends = self.ends_of(list(new.values()), idle=self.idle.typical)
+            self._replays.update(zip(new, ends, strict=True))
+        return [self._replays[mask.tobytes()] for mask in map(self.idle.lines_beyond, several)]
 
     @cached_property
     def _replays(self) -> dict[bytes, F64]:

@@ -89,20 +89,28 @@ class Savings(Struct, frozen=True, dict=True):
 
         Several questions about the same lines share the replay with transfers as recorded.
         """
-        if transfer_ns is not None:
-            return self._replayed(lines, transfer_ns)
-        key = lines.tobytes()
-        if key not in self._replays:
-            self._replays[key] = self._replayed(lines, None)
-        return self._replays[key]
+        if transfer_ns is None:
+            return self.each_like_others([lines])[0]
+        typical, idle = self._typical_segments, self.ladder.idle.typical
+        return self.ladder.ends(typical, transfer_ns, idle, lines=lines)
+
+    def each_like_others(self, several: Sequence[Bool]) -> list[F64]:
+        """Return the steps with the lines in each of several masks at the typical times.
+
+        They are replayed together, with transfers as recorded.
+        """
+        new = {lines.tobytes(): lines for lines in several}
+        new = {key: lines for key, lines in new.items() if key not in self._replays}
+        if new:
+            typical, idle = self._typical_segments, self.ladder.idle.typical
+            ends = self.ladder.ends_of(list(new.values()), typical, idle=idle)
+            ends = np.maximum(ends, self.ladder.host_need_ns)
+            self._replays.update(zip(new, ends, strict=True))
+        return [self._replays[lines.tobytes()] for lines in several]
 
     @cached_property
     def _replays(self) -> dict[bytes, F64]:
         return {}
-
-    def _replayed(self, lines: Bool, transfer_ns: F64 | None) -> F64:
-        typical, idle = self._typical_segments, self.ladder.idle.typical
-        return self.ladder.ends(typical, transfer_ns, idle, lines=lines)
 
     @cached_property
     def even(self) -> F64:

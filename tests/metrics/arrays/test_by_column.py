@@ -47,3 +47,12 @@ def test_compiled_medians_are_equal_to_those_of_sorting(shape: tuple[int, int]) 
     for given in (values, values.T.copy().T, values / 3):
         compiled = by_column._marked_median_compiled(given, marks)
         assert np.array_equal(compiled, by_column._marked_median(given, marks), equal_nan=True)
+
+
+@pytest.mark.parametrize("rows", [[0, 1, 2], [2, 3], [4], [], [1, 3], [3, 2], [1, 1], [0, 2, 2]])
+def test_rows_are_those_that_numpy_takes(rows: list[int]) -> None:
+    values = np.arange(20).reshape(5, 4)
+
+    for given in (values, np.asfortranarray(values), values[:, 0]):
+        found = by_column.take_rows(given, np.array(rows, np.int64))
+        assert found.tolist() == given[rows].tolist()

@@ -183,6 +183,15 @@ def test_median_of_two_has_the_shape_of_the_others() -> None:
         assert median_along(np.zeros(count)).shape == ()
 
 
+@pytest.mark.parametrize("shape", [(300, 20), (301, 1), (256, 9), (400, 0)])
+def test_medians_of_long_columns_have_the_same_bits(shape: tuple[int, int]) -> None:
+    table = np.random.default_rng(3).integers(0, 1 << 40, shape)
+    with_nan = np.where(table % 977 == 0, np.nan, table)
+
+    for values in (table, with_nan, np.asfortranarray(table)):
+        assert median_along(values).tobytes() == np.median(values, axis=0).tobytes()
+
+
 def test_median_with_nan_is_nan() -> None:
     assert np.isnan(median_along([1.0, np.nan, 3.0]))
     assert np.isnan(median_along([np.nan, 3.0]))

@@ -119,11 +119,12 @@ class LineTimes:
         self.origin = np.concatenate([one.origin_ns for one in ranks])
 
     def busy(self, lines: I64, at: I64) -> F64:
-        """Busy time from the begin of each line to each position, [lines, positions]."""
+        """Busy time of each line from the position before, or its begin, to each of several."""
         found = np.empty((len(lines), len(at)))
+        edges = np.append(0, at)
         for row, line in enumerate(lines.tolist()):
-            busy, first = self.ranks[self.rank[line]].busy_ns, self.first[line]
-            found[row] = busy[first + at] - busy[first]
+            busy = self.ranks[self.rank[line]].busy_ns.take(self.first[line] + edges)
+            np.subtract(busy[1:], busy[:-1], out=found[row])
         return found
 
     def along(self, line: I64, at: I32 | I64) -> tuple[I64, I64, I64, I64]:
@@ -368,7 +369,7 @@ def line_operations(
     typical: dict[int, F64] = {}
     for one in templates:
         of_call, of_unit = one.call >= 0, one.unit >= 0
-        busy = np.diff(own.busy(one.lines, one.at), axis=1, prepend=0.0)
+        busy = own.busy(one.lines, one.at)
         if one.is_usual:
             typical[one.program] = median_along(busy, axis=0)
         for rows in _blocks(one.lines):

@@ -49,9 +49,9 @@ class DeadlockError(ValueError):
 class Program(Struct, frozen=True):
     """What the lines of a job do, those of line i from ``first[i]`` on, and the calls of all.
 
-    By operation: ``kind`` is WAIT, POST or MARK, ``which`` its call. By call: ``behind`` is the
-    call that it is queued behind, ``instance`` its collective or transfer, -1 for none. By
-    instance: ``size``. The members of instance i are
+    By operation: ``kind`` is WAIT, POST or MARK, ``which`` its call, of a mark any number. By call:
+    ``behind`` is the call that it is queued behind, ``instance`` its collective or transfer, -1 for
+    none. By instance: ``size``. The members of instance i are
     ``member[first_member[i]:first_member[i + 1]]``; all of them wait for the last.
     """
 
@@ -74,16 +74,17 @@ class Program(Struct, frozen=True):
     ) -> Program:
         """Create a program from the first, kind and call of operations, and from calls."""
         linked = np.flatnonzero(instance >= 0)
-        member = linked[stable_order(instance[linked])]
+        of_linked = instance.take(linked)
+        size = np.bincount(of_linked, minlength=instances).astype(np.int32)
         return cls(
             lines[0].astype(np.int32),
             lines[1],
-            lines[2].astype(np.int32),
+            lines[2].astype(np.int32, copy=False),
             behind.astype(np.int32),
             instance.astype(np.int32),
-            np.bincount(instance[linked], minlength=instances).astype(np.int32),
-            np.searchsorted(instance[member], np.arange(instances + 1)).astype(np.int32),
-            member.astype(np.int32),
+            size,
+            np.append(0, np.cumsum(size)).astype(np.int32),
+            linked.take(stable_order(of_linked)).astype(np.int32),
         )
 
 
@@ -288,6 +289,11 @@ LANES: Final = 4
 """Replays in one pass along the schedule: more of them exceed the caches."""
 
 
+def _lanes_of(runs: int) -> int:
+    """Number of lanes for so many replays: compiled code has 1, 2 and `LANES`."""
+    return runs if runs < 3 else LANES
+
+
 class _Events(Struct, frozen=True):
     """The schedule as compiled code reads it: arrays by event, and ``order`` by slot.
 
@@ -308,46 +314,44 @@ class _Events(Struct, frozen=True):
 
 
 def _numbered(schedule: Schedule) -> _Events:
+    """Return the events of a schedule, whose columns become theirs."""
     from ccltui.metrics.arrays import _passes  # noqa: PLC0415
 
-    kind, line, operation, slot, behind, order, put_off = _passes.numbered(
-        schedule.kind,
-        schedule.line,
-        schedule.operation,
-        schedule.which,
+    kind, line, operation, which = schedule.kind, schedule.line, schedule.operation, schedule.which
+    slot, behind, order, put_off = _passes.numbered(
+        kind,
+        line,
+        operation,
+        which,
         schedule.program.behind,
         schedule.program.instance,
         len(schedule.program.size),
     )
-    call = schedule.which.copy()  # in a block with columns of the schedule, which are freed
-    return _Events(kind, line, operation, slot, behind, call, order, put_off)
+    return _Events(kind, line, operation, slot, behind, which, order, put_off)
 
 
 class Times(NamedTuple):
     """What lines take, with the idle time for hosts.
 
     Attributes:
-        segment_ns: time before each operation.
-        idle_ns: idle time before each operation.
-        delay_ns: delay of each call from its post, int64.
-        gap_ns: gap of each call behind the one before it, int64.
+        advance_ns: time before each operation.
+        call_ns: delay of each call from its post, and its gap behind the one before it, int64
+            [calls, 2]: a replay reads both together.
     """
 
-    segment_ns: F64
-    idle_ns: F64
-    delay_ns: I64
-    gap_ns: I64
+    advance_ns: F64
+    call_ns: I64
 
 
-class Run(NamedTuple):
-    """What a replay with the idle time for hosts takes.
+class Runs(NamedTuple):
+    """What replays with the idle time for hosts take.
 
     Attributes:
         own: times of most lines.
-        other: times of the lines in the mask.
-        is_other: that mask.
+        other: times of the lines in the mask; those of other lines are never read.
+        is_other: that mask, [runs, lines].
         transfer_ns: transfer time of each instance.
-        begin_ns: begin of each line.
+        begin_ns: begin of each line, [runs, lines].
     """
 
     own: Times
@@ -355,6 +359,23 @@ class Run(NamedTuple):
     is_other: Bool
     transfer_ns: I64 | F64
     begin_ns: F64
+
+    def some(self, runs: slice | Bool) -> Runs:
+        """Return some of the runs."""
+        return self._replace(is_other=self.is_other[runs], begin_ns=self.begin_ns[runs])
+
+
+def stretches(lines: Bool, first: I64) -> list[slice]:
+    """Return the places of the lines in a mask, runs of such lines as one slice.
+
+    Whole slices are copied many times faster than a mask is looked up.
+
+    Args:
+        lines: mask of the lines.
+        first: place of the first of each line, and the number of all.
+    """
+    edges = np.flatnonzero(np.diff(lines, prepend=False, append=False))
+    return [slice(begin, stop) for begin, stop in first[edges].reshape(-1, 2).tolist()]
 
 
 _Kind = TypeVar("_Kind", bound=np.generic)
@@ -372,10 +393,8 @@ def exchanged(
         first: place of the first of each line, and the number of all.
     """
     found = own.copy()
-    # runs of lines in the mask: whole slices are copied many times faster than a mask is looked up
-    edges = np.flatnonzero(np.diff(lines, prepend=False, append=False))
-    for begin, stop in first[edges].reshape(-1, 2).tolist():
-        found[begin:stop] = other[begin:stop]
+    for here in stretches(lines, first):
+        found[here] = other[here]
     return found
 
 
@@ -395,18 +414,16 @@ class StepReplay:
         self._num_steps = len(table.step_ids)
         self._own = table.dur_ns
         self._num_instances = len(table.transfer_ns)
-        is_mark = operations.kind == MARK
-        number = np.cumsum(is_mark) - 1
-        last_mark = number[operations.first[1:] - 1]
-        calls = np.where(is_mark, 0, operations.call)
-        lines = operations.first, operations.kind, calls
+        marks = np.flatnonzero(operations.kind == MARK)
+        lines = operations.first, operations.kind, operations.call
         schedule = ordered(Program.of(lines, table.behind, table.instance, self._num_instances))
         instance = schedule.program.instance
         self.unlinked = float(self._own[instance < 0].sum() / max(int(self._own.sum()), 1))
-        marks = number[schedule.operation[schedule.kind == MARK]]
+        in_order = np.searchsorted(marks, schedule.operation[schedule.kind == MARK])
         turn = np.empty(len(marks), np.int64)
-        turn[marks] = np.arange(len(marks))
-        self._last_mark = turn[last_mark]  # of each line, in the order of the schedule
+        turn[in_order] = np.arange(len(marks))
+        # The last mark of each line, in the order of the schedule.
+        self._last_mark = turn[np.searchsorted(marks, operations.first[1:] - 1)]
         self._events = _numbered(schedule) if available() else schedule
 
     def many(self, runs: Iterable[tuple[F64, I64 | F64]]) -> F64:
@@ -437,12 +454,15 @@ class StepReplay:
         found: F64 = self.many([(segment_ns, transfer_ns)])[0]
         return found
 
-    def line_ends(self, run: Run) -> F64:
-        """Return the end of each line, float64 ns from 0, with the idle time for hosts."""
+    def line_ends(self, runs: Runs) -> F64:
+        """Return the ends of the lines, float64 ns from 0 [runs, lines], with idle times."""
         events = self._events
         if isinstance(events, Schedule):
-            return self._with_hosts_alone(events, run)
-        return self._with_hosts(events, run)
+            return self._with_hosts_alone(events, runs)
+        after = self._after(events.order, runs.transfer_ns)
+        edges = range(0, len(runs.is_other), LANES)
+        parts = (runs.some(slice(begin, begin + LANES)) for begin in edges)
+        return np.concatenate([self._with_hosts(events, part, after) for part in parts])
 
     def _after(self, order: I32, transfer_ns: I64 | F64) -> F64:
         """How long the calls of each slot take, float64; ``order`` as in `_Events`."""
@@ -455,7 +475,7 @@ class StepReplay:
         """Return the end of each line in each lane, [lanes, lines], from one pass."""
         from ccltui.metrics.arrays import _passes  # noqa: PLC0415
 
-        lanes = len(runs) if len(runs) < 3 else LANES
+        lanes = _lanes_of(len(runs))
         filled = [*runs, *[runs[0]] * (lanes - len(runs))]
         marks: F64 = _passes.replay_lanes(
             events.kind,
@@ -471,10 +491,12 @@ class StepReplay:
         )
         return np.asarray(marks[self._last_mark].T)
 
-    def _with_hosts(self, events: _Events, run: Run) -> F64:
-        """Return the end of each line of one replay with the idle time for hosts."""
+    def _with_hosts(self, events: _Events, runs: Runs, after: F64) -> F64:
+        """Return the end of each line in each lane, [lanes, lines], from one pass."""
         from ccltui.metrics.arrays import _passes  # noqa: PLC0415
 
+        count = len(runs.is_other)
+        filled = np.minimum(np.arange(_lanes_of(count)), count - 1)
         marks: F64 = _passes.replay_hosts(
             events.kind,
             events.line,
@@ -482,28 +504,24 @@ class StepReplay:
             events.slot,
             events.behind,
             events.call,
-            run.own,
-            run.other,
-            run.is_other.view(np.uint8),
-            self._after(events.order, run.transfer_ns),
-            np.array(run.begin_ns, np.float64),
+            runs.own,
+            runs.other,
+            np.ascontiguousarray(runs.is_other[filled].T).view(np.uint8),
+            np.repeat(after[:, np.newaxis], len(filled), axis=1),
+            np.ascontiguousarray(runs.begin_ns[filled].T, np.float64),
             events.num_put_off,
         )
-        return np.asarray(marks[self._last_mark])
+        return np.asarray(marks[self._last_mark, :count].T)
 
-    def _with_hosts_alone(self, schedule: Schedule, run: Run) -> F64:
-        """Return the same without compiled code."""
-        own, other = run.own, run.other
-        segment, idle = (
-            exchanged(mine, theirs, run.is_other, self._first)
-            for mine, theirs in ((own.segment_ns, other.segment_ns), (own.idle_ns, other.idle_ns))
-        )
-        delay, gap = (
-            exchanged(mine, theirs, run.is_other, self._first_call)
-            for mine, theirs in ((own.delay_ns, other.delay_ns), (own.gap_ns, other.gap_ns))
-        )
-        calls = delay, gap
-        return self._alone(schedule, segment + idle, run.transfer_ns, run.begin_ns, calls)
+    def _with_hosts_alone(self, schedule: Schedule, runs: Runs) -> F64:
+        """Return the result of `line_ends` without compiled code."""
+        own, other, found = runs.own, runs.other, []
+        for is_other, begin in zip(runs.is_other, runs.begin_ns, strict=True):
+            advance = exchanged(own.advance_ns, other.advance_ns, is_other, self._first)
+            calls = exchanged(own.call_ns, other.call_ns, is_other, self._first_call)
+            delay_gap = calls[:, 0], calls[:, 1]
+            found.append(self._alone(schedule, advance, runs.transfer_ns, begin, delay_gap))
+        return np.stack(found)
 
     def _alone(
         self,

@@ -66,6 +66,25 @@ def test_replays_in_one_compiled_pass_equal_those_in_python(
     assert Slowdown(python).details() == slowdown
 
 
+@pytest.mark.parametrize("is_compiled", [True, False])
+def test_replays_in_one_pass_equal_those_of_each_alone(
+    is_compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = Planted(dp=3, pp=2, micro_batches=4, steps=3, jitter=0.05, seed=7)
+    if not is_compiled:
+        monkeypatch.setattr(step_replay, "available", lambda: False)
+    found = ladder(plan)
+    ranks = found.job.table.rank
+    masks = [np.isin(ranks, chosen) for chosen in ([0], [1], [2, 3], [4], [0, 5], [])]
+    longer = 1.1 * found.job.operations.compute_ns
+
+    together = found.ends_of(masks, longer, idle=found.idle.typical)
+
+    for mask, ends in zip(masks, together, strict=True):
+        assert (found.ends_of([mask], longer, idle=found.idle.typical)[0] == ends).all()
+    assert len({ends.tobytes() for ends in together}) > len(masks) // 2
+
+
 def test_an_error_of_one_clock_changes_no_share() -> None:
     shifted = replace(SLOW, clocks_us={2: 350_000.0, 3: 350_000.0})
 
