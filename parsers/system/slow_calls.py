@@ -46,8 +46,12 @@ def each_in_turn(function: Callable[[_In], _Out], items: Iterable[_In]) -> Itera
 
 
 def _concurrently(function: Callable[[_In], _Out], items: Iterator[_In]) -> Iterator[_Out]:
+    batch = list(islice(items, _BATCH))
+    if not batch:  # the import takes as long as 70 waits
+        return
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  (slow file systems only)
 
     with ThreadPoolExecutor(_AT_ONCE) as threads:
-        while batch := list(islice(items, _BATCH)):
+        while batch:
             yield from threads.map(function, batch)
+            batch = list(islice(items, _BATCH))
