@@ -80,6 +80,7 @@ def _without_traces(view: View) -> Answer:
         profiler_answer,
     )
     from ccltui.metrics.findings.recordings.printed_totals import totals_answer  # noqa: PLC0415
+    from ccltui.metrics.findings.recordings.table_findings import table_answer  # noqa: PLC0415
 
     if names_culprits(view) and (hang := log_answer(view)) is not None:
         return hang
@@ -90,8 +91,22 @@ def _without_traces(view: View) -> Answer:
     return (
         totals_answer(view)
         or execution_answer(view)
-        or log_answer(view)
+        or _with_tables(table_answer(view), log_answer(view))
         or profiler_answer(view)
         or values_answer(view)
         or empty_answer(view)
+    )
+
+
+def _with_tables(tables: Answer | None, logs: Answer | None) -> Answer | None:
+    """Return one answer on tables of a profiler and what else the same logs state."""
+    if tables is None or logs is None:
+        return tables or logs
+    # what ended the job comes before how its time was spent
+    ended = [one for one in logs.findings if one.kind in ("failure", "hang")]
+    others = [one for one in logs.findings if one not in ended]
+    return replace(
+        logs,
+        findings=(*ended, *tables.findings, *others),
+        unknown=(*tables.unknown, *logs.unknown),
     )

@@ -1,0 +1,139 @@
+"""Tables that ``prof.key_averages().table()`` of PyTorch prints: times by name, without any order.
+
+Columns are found by their titles, which differ between releases and devices. Rows are operators,
+ranges and, where devices were recorded, kernels; long names are cut.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from ccltui.parsers.text.bounded_text import BoundedText
+
+MARK: Final = "Self CPU"
+"""Each table has it in its header."""
+_HEADER: Final = re.compile(r"^ *Name {2,}[^\n]*\bSelf CPU\b[^\n]*$", re.MULTILINE)
+_GAP: Final = re.compile(r" {2,}")
+_RULE: Final = re.compile(r"[- ]+")
+_TIME: Final = re.compile(r"(-?\d{1,15}(?:\.\d{1,6})?)(us|ms|s)")
+_TOTAL: Final = re.compile(
+    r"Self (?P<device>\w{1,20}) time total: (?P<time>[\d.]{1,20}(?:us|ms|s))"
+)
+_DEVICE: Final = re.compile(r"Self (?!CPU\b)(\w{1,20})")
+_UNITS: Final = {"us": 1.0, "ms": 1e3, "s": 1e6}
+_MOST_ROWS: Final = 20_000
+_MOST_TABLES: Final = 64
+_AFTER: Final = 400
+"""Characters behind a table in which its totals are."""
+
+
+class TableRow(Struct, frozen=True):
+    """Times in us of one name, summed over its calls; ``device_us`` None without a device."""
+
+    name: str
+    cpu_us: float
+    cpu_total_us: float
+    device_us: float | None
+    calls: int
+
+    @property
+    def is_kernel(self) -> bool:
+        """Whether it is work of a device alone: kernels have arguments, or are copies."""
+        if self.cpu_us or not self.device_us or _RANGE.match(self.name):
+            return False
+        bare = self.name.lower()
+        return "(" in bare or "<" in bare or bare.startswith(_KERNELS)
+
+
+_RANGE: Final = re.compile(r"\w+:[^:]|ProfilerStep")
+"""Ranges on devices, such as nccl:all_reduce: the kernels in them have rows of their own."""
+_KERNELS: Final = ("nccl", "rccl", "memcpy", "memset", "triton_", "_z", "cutlass", "ampere_", "sm")
+
+
+class ProfilerTable(Struct, frozen=True):
+    """One table. ``device`` is its kind, "" without; totals in us as printed, or of the rows."""
+
+    device: str
+    rows: tuple[TableRow, ...]
+    cpu_us: float
+    device_us: float | None
+
+
+def read_tables(text: BoundedText) -> list[ProfilerTable]:
+    """Return the tables in a text."""
+    return [table for part in text.plain_parts if MARK in part for table in tables_in(part)]
+
+
+def tables_in(text: str) -> list[ProfilerTable]:
+    """Return the tables in a piece of text."""
+    found = []
+    for header in list(_HEADER.finditer(text))[:_MOST_TABLES]:
+        titles = _GAP.split(header[0].strip())
+        lines, end = _rows(text, header.end(), len(titles))
+        rows = [row for cells in lines if (row := _row(titles, cells)) is not None]
+        if rows:
+            found.append(_table(titles, rows, text[end : end + _AFTER]))
+    return found
+
+
+def _rows(text: str, begin: int, width: int) -> tuple[list[list[str]], int]:
+    """Return the cells of the rows behind a header, and where the table ends."""
+    rows: list[list[str]] = []
+    at = begin + 1
+    while at < len(text) and len(rows) < _MOST_ROWS:
+        end = text.find("\n", at)
+        end = len(text) if end < 0 else end
+        line = text[at:end].strip()
+        if _RULE.fullmatch(line) is None:
+            cells = _GAP.split(line)
+            if len(cells) != width:
+                break
+            rows.append(cells)
+        elif rows:
+            break
+        at = end + 1
+    return rows, at
+
+
+def _row(titles: Sequence[str], cells: Sequence[str]) -> TableRow | None:
+    by_title = dict(zip(titles, cells, strict=True))
+    cpu = _first(by_title, ("Self CPU", "Self CPU total"))
+    if cpu is None:
+        return None
+    device = next((title for title in titles if _DEVICE.fullmatch(title)), "")
+    calls = by_title.get("# of Calls") or by_title.get("Number of Calls") or ""
+    return TableRow(
+        by_title["Name"],
+        cpu,
+        _first(by_title, ("CPU total",)) or cpu,
+        _first(by_title, (device,)) if device else None,
+        int(calls) if calls.isdecimal() else 0,
+    )
+
+
+def _first(by_title: dict[str, str], titles: Sequence[str]) -> float | None:
+    for title in titles:
+        if title in by_title:
+            return _us(by_title[title])
+    return None
+
+
+def _us(text: str) -> float | None:
+    match = _TIME.fullmatch(text.strip())
+    return None if match is None else float(match[1]) * _UNITS[match[2]]
+
+
+def _table(titles: Sequence[str], rows: list[TableRow], after: str) -> ProfilerTable:
+    device = next((match[1] for title in titles if (match := _DEVICE.fullmatch(title))), "")
+    totals = {match["device"]: _us(match["time"]) for match in _TOTAL.finditer(after)}
+    own = sum(row.device_us or 0.0 for row in rows if row.is_kernel)
+    return ProfilerTable(
+        device,
+        tuple(rows),
+        totals.get("CPU") or sum(row.cpu_us for row in rows),
+        (totals.get(device) or own) if device else None,
+    )
