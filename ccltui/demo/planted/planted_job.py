@@ -11,6 +11,8 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -131,13 +133,12 @@ def known_truth(spec: JobSpec, job: Simulation) -> PlantedTruth:
     clean = spec.without_faults()
     clean_job = run_job(clean)[0] if spec.faults else job
     step_ns, clean_ns = step_time_ns(job), step_time_ns(clean_job)
-    free_ns = step_time_ns(run_job(replace(clean, free_hosts=True))[0])
-    even_ns = step_time_ns(run_job(replace(clean, jitter=0.0, expert_jitter=0.0))[0])
+    free_ns = _step_ns_of(replace(clean, free_hosts=True))
+    even_ns = _step_ns_of(replace(clean, jitter=0.0, expert_jitter=0.0))
     faults = [_fault(spec, fault, job, clean_job) for fault in spec.faults]
     faults.sort(key=lambda fault: -fault.cost_ms)
     material = bool(faults) and faults[0].cost_ms * 1e6 >= MATERIAL * step_ns
     verdict: Verdict = faults[0].verdict if material else "no_straggler"
-    missing = {item.rank for item in spec.damage if item.kind == "missing"}
     return PlantedTruth(
         verdict,
         spec.steps,
@@ -147,9 +148,20 @@ def known_truth(spec: JobSpec, job: Simulation) -> PlantedTruth:
         max(0.0, clean_ns - even_ns) / 1e6,
         tuple(faults),
         tuple(range(spec.world_size)),
-        tuple(rank for rank in range(spec.world_size) if rank not in missing),
+        _recorded(spec),
         tuple(f"{item.kind} of rank {item.rank}" for item in spec.damage),
     )
+
+
+@lru_cache(maxsize=1024)
+def _step_ns_of(spec: JobSpec) -> float:
+    """Time of a step of a job without faults: one such job stands behind many with a fault each."""
+    return step_time_ns(run_job(spec)[0])
+
+
+def _recorded(spec: JobSpec) -> tuple[int, ...]:
+    missing = {item.rank for item in spec.damage if item.kind == "missing"}
+    return tuple(rank for rank in range(spec.world_size) if rank not in missing)
 
 
 def _fault(spec: JobSpec, fault: Fault, job: Simulation, clean: Simulation) -> FaultTruth:
@@ -218,31 +230,43 @@ def _also_right(spec: JobSpec, fault: Fault) -> tuple[str, ...]:
 _OURS = re.compile(r"kineto_trace_\d+\.json")
 
 
-class PlantedJob(Struct, frozen=True):
+class PlantedJob(Struct, frozen=True, dict=True):
     """A job in memory: the bytes of each file by name, and the known answer."""
 
     spec: JobSpec
     files: Mapping[str, bytes]
-    truth: PlantedTruth
+    simulation: Simulation
+
+    @cached_property
+    def truth(self) -> PlantedTruth:
+        """The known answer, which takes three and more simulations: for who asks only."""
+        with _uncollected():
+            return known_truth(self.spec, self.simulation)
 
 
-def build_job(spec: JobSpec) -> PlantedJob:
-    """Simulate a job, and write the file of every rank in memory."""
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Collect no garbage: operations refer to each other, and none is freed before the end."""
     collects = gc.isenabled()
-    gc.disable()  # operations refer to each other; nothing of them is freed before the end
+    gc.disable()
     try:
-        return _built(spec)
+        yield
     finally:
         if collects:
             gc.enable()
 
 
+def build_job(spec: JobSpec) -> PlantedJob:
+    """Simulate a job, and write the file of every rank in memory."""
+    with _uncollected():
+        return _built(spec)
+
+
 def _built(spec: JobSpec) -> PlantedJob:
     job, tapes = run_job(spec)
     topology, calls = _calls_of(spec, job)
-    truth = known_truth(spec, job)
     files = {}
-    for rank in truth.recorded:
+    for rank in _recorded(spec):
         damage = [item for item in spec.damage if item.rank == rank]
         bare = any(item.kind == "names_only" for item in damage) and spec.has_host_rows
         level: Level = "names" if bare else spec.level
@@ -254,7 +278,7 @@ def _built(spec: JobSpec) -> PlantedJob:
         top = header(recorder, topology, rank) | {"host_name": spec.host_name(rank)}
         written = write(rows, top, base_ns=0, name="", layout="compact")
         files[trace_name(rank)] = written.text.encode("ascii")
-    return PlantedJob(spec, files, truth)
+    return PlantedJob(spec, files, job)
 
 
 def _recorder(spec: JobSpec, level: Level) -> Spec:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from calls_by_hand import Call, member
 
-from ccltui.demo.planted import Fault, JobSpec, build_job, write_planted
+from ccltui.demo.planted import Fault, JobSpec, write_planted
 from ccltui.metrics.catalog.time.pipeline_bubble import group_degree
 from ccltui.metrics.collectives.clocks.clock_model import Clock, ClockModel
 from ccltui.metrics.collectives.implied.batched_transfers import (
@@ -243,8 +243,7 @@ def test_clocks_that_are_not_known_pair_nothing() -> None:
 def test_a_pipeline_of_batches_is_replayed_as_one_of_single_transfers(
     tmp_path: Path, spec: JobSpec, verdict: str, ranks: list[str]
 ) -> None:
-    write_planted(tmp_path, spec)
-    truth = build_job(spec).truth
+    truth = write_planted(tmp_path, spec).truth
 
     view = View(open_job(tmp_path))
     found = find("verdict").run(view).details
