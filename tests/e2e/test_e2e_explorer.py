@@ -1,4 +1,8 @@
-"""``ccltui DIR`` on a terminal: it opens, loads, reacts to a key and quits."""
+"""``ccltui DIR`` on a terminal: it opens, loads, reacts to a key and quits.
+
+`test_e2e_hostile_directory` opens a directory and the demo beside files of any name,
+`test_e2e_environment` the demo without a home.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,6 @@ import os
 import shlex
 import signal
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,14 +17,11 @@ from shell import CCLTUI, MODULE, TIMEOUT_S
 from terminal import session
 
 
-@pytest.mark.parametrize("command", [CCLTUI, MODULE], ids=["ccltui", "-m"])
-def test_it_opens_beside_files_of_our_names(
-    command: Sequence[str], job: Path, tmp_path: Path
-) -> None:
+def test_python_dash_m_opens_it_beside_files_of_our_names(job: Path, tmp_path: Path) -> None:
     for name in ("metrics", "parsers"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('imported')\n")
 
-    with session(*command, job, "--no-cache", cwd=tmp_path) as explorer:
+    with session(*MODULE, job, "--no-cache", cwd=tmp_path) as explorer:
         explorer.wait_for("4/4")
         explorer.wait_for("What costs time")
         explorer.press("q")
@@ -47,13 +47,6 @@ def test_a_terminal_that_cannot_place_text_is_named(job: Path) -> None:
         explorer.wait_for("ccltui explain DIR shows what")
         assert explorer.finish() == 2
     assert "needs a terminal, and TERM=dumb cannot place text" in explorer.text
-
-
-def test_the_demo_opens(tmp_path: Path) -> None:
-    with session(*CCLTUI, "demo", tmp_path / "job") as explorer:
-        explorer.wait_for("8/8")
-        explorer.press("q")
-        assert explorer.finish() == 0
 
 
 @pytest.mark.parametrize("driver", ["slim", "plain"])

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
-from explorers import Settle, Start
+from explorers import Settle, Start, typed
 from rich.style import Style
-from test_tui_snapshots import after
 
 from ccltui.tui.app import Explorer
 from ccltui.tui.options import ExplorerOptions
@@ -75,10 +75,10 @@ def rows_of(app: Explorer, letters: Letters) -> list[str]:
     """Characters of every row, and its styles below."""
     lines = []
     for strip in app.screen._compositor.render_strips():
-        cells = [(char, part.style) for part in strip for char in part.text]
-        runs = groupby(letters.of(style) for _, style in cells)
-        lines.append("".join(char for char, _ in cells).rstrip())
-        lines.append("\\ " + " ".join(f"{name}{len(list(run))}" for name, run in runs))
+        parts = [(letters.of(part.style), len(part.text)) for part in strip if part.text]
+        runs = [(name, list(run)) for name, run in groupby(parts, itemgetter(0))]
+        lines.append(strip.text.rstrip())
+        lines.append("\\ " + " ".join(f"{name}{sum(n for _, n in run)}" for name, run in runs))
     return lines
 
 
@@ -102,7 +102,8 @@ async def test_every_pane(
         base = app.scene
         for pane, keys in KEYS.items():
             reset(app, base)
-            await after(settle, *keys)(pilot)  # type: ignore[misc]
+            await typed(pilot, *keys)
+            await settle(pilot)
             pages += [f"== {pane}: {' '.join(keys)}", *rows_of(app, letters)]
 
     text = "\n".join([*pages, "== styles", *letters.legend()]) + "\n"
