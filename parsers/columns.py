@@ -374,6 +374,7 @@ class Samples:
 Events.COLUMNS, Events.SPARSE = _columns(Events), _columns(Events, are_sparse=True)
 CollectiveArgs.COLUMNS = _columns(CollectiveArgs)
 Samples.COLUMNS = _columns(Samples)
+_NO_EVENTS: Final = Events.empty()
 
 
 class Track(msgspec.Struct, frozen=True):
@@ -484,7 +485,7 @@ class RankTrace(msgspec.Struct, frozen=True):
 
     def group(self, name: Group) -> Events:
         """Events of one group, empty when the file has none."""
-        return self.events.get(name) or Events.empty()
+        return self.events.get(name) or _NO_EVENTS
 
     @property
     def is_of_profiler(self) -> bool:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from msgspec import Struct, structs
 
-from ccltui.metrics.model.classify import is_one_of
+from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.communicator_groups import WORLD_NAMES, CommGroup, Ranks, relabelled
 from ccltui.parsers.array_types import I8
 
@@ -225,17 +225,26 @@ def dims_of_calls(calls: Calls, of_groups: tuple[I8, I8], degrees: Degrees) -> t
     all-to-all is expert traffic (context traffic if there are no experts). The operation cannot
     distinguish data from tensor parallelism.
     """
-    dims, modes = (of_group.take(calls.group) for of_group in of_groups)
-    open_calls = (dims == _UNKNOWN_DIM) | (dims == DIMS.index("world"))
-    if calls.source == "kernel":
-        open_calls &= calls.has_metadata
-    if not open_calls.any():
-        return dims, modes
+    # One row for each group and, last, none; one column for no kind, and one for each of TYPES.
+    cell = calls.group * np.int32(len(TYPES) + 1) + calls.kind + np.int32(1)
+    named = _with_operations(of_groups, degrees)
+    dims, modes = (table.take(cell) for table in named)
+    if calls.source == "kernel" and not calls.has_metadata.all():
+        nameless = ~calls.has_metadata
+        dims[nameless], modes[nameless] = (
+            of_group.take(calls.group[nameless]) for of_group in of_groups
+        )
+    return dims, modes
+
+
+def _with_operations(of_groups: tuple[I8, I8], degrees: Degrees) -> tuple[I8, I8]:
+    """Return dimension and mode of each group with each named operation, int8 [group, 1 + type]."""
+    dims, modes = (np.repeat(one[:, np.newaxis], len(TYPES) + 1, axis=1) for one in of_groups)
+    is_open = (of_groups[0] == _UNKNOWN_DIM) | (of_groups[0] == DIMS.index("world"))
     exchange = "cp" if (degrees.cp or 1) > 1 and degrees.ep == 1 else "ep"
-    for kinds, dim in ((("Send", "Recv"), "pp"), (("AllToAll",), exchange)):
-        chosen = open_calls & is_one_of(calls.kind, kinds)
-        dims[chosen] = DIMS.index(dim)
-        modes[chosen] = MODES.index("heuristic")
+    for kind, dim in (("Send", "pp"), ("Recv", "pp"), ("AllToAll", exchange)):
+        dims[is_open, TYPES.index(kind) + 1] = DIMS.index(dim)
+        modes[is_open, TYPES.index(kind) + 1] = MODES.index("heuristic")
     return dims, modes
 
 

@@ -20,7 +20,7 @@ from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.card.effective_config import PIPELINE
 from ccltui.metrics.metric import metric
 from ccltui.metrics.model.call_families import runs_on_gloo
-from ccltui.metrics.model.classify import TYPES, any_name, distinct
+from ccltui.metrics.model.classify import TYPES, any_name, distinct, is_one_of
 from ccltui.metrics.model.dimensions import DIMS
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import refuse
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.rank_view import RankView
     from ccltui.parsers.array_types import Bool
 
-_TRANSFERS: Final = [TYPES.index(name) for name in ("Send", "Recv", "SendRecv")]
 _SENDRECV: Final = TYPES.index("SendRecv")
 _PP: Final = DIMS.index("pp")
 _UNKNOWN: Final = (DIMS.index("unknown"), DIMS.index("world"))
@@ -89,8 +88,10 @@ def pipeline_rows(view: View, calls: Calls, *, assume: bool) -> Bool:
 
     ``assume`` includes point-to-point kernels without a known operation or dimension.
     """
+    transfer = is_one_of(calls.kind, ("Send", "Recv", "SendRecv"))
+    if not transfer.any():
+        return transfer
     dims, _ = view.dims_of(calls)
-    transfer = np.isin(calls.kind, _TRANSFERS)
     found: Bool = transfer & (dims == _PP)
     if assume:
         found |= (calls.kind == _SENDRECV) & np.isin(dims, _UNKNOWN) & ~calls.has_metadata
