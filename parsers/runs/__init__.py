@@ -36,6 +36,10 @@ _STEP_LINE = re.compile(
     | (?:^|[\s|\[])(?:global_)?(?:[Ss]tep|[Ii]ter(?:ation)?)(?:\ at)?[\s:=\#\[(]{0,6}\d+\b
       [^\n]{0,200}?\b\w{0,10}[Ll]oss\b[\s:=]{1,4}\d
     | \bEpoch(?::|\(train\))\ {0,3}\[\d+\]\s{0,2}\[\ {0,6}\d+/\d+\][^\n]{0,300}?\b[Ll]oss\b
+    | \bepoch\ \d+:?\ +\d+\ /\ \d+\ loss=                # fairseq
+    | \b(?:step|iter(?:ation)?)[\s:=\#]{0,3}\d+\b[^\n]{0,250}?\d\ ?(?:ms|s|sec)/(?:step|iter)\b
+    | \b(?:Epoch|[Tt]rain(?:ing)?)\b[^|\n]{0,40}\|[^|\n]{0,200}\|\ *\d+/\d+
+      \ \[[\d:]+<[^,\n]{1,20},\ *\d                # bars of Lightning
     | \btime\ \(ms\)\ \|\ (?:forward|fwd|optimizer)_?\w{0,20}:\ \d
     | \(min,\ max\)\ time\ across\ ranks\ \(ms\):
     | :::MLLOG\ \{                                    # MLPerf
@@ -50,7 +54,7 @@ _WATCHDOG_WORDS: Final = ("Watchdog caught", "ast enqueued", "monitoredBarrier",
 _STEP_WORDS: Final = (
     *("step:", "iteration", "[titan]", "finished."),
     *("RunningAvgSamplesPerSec", "skipped=", "Comm. Op", "train_step_timing", ":::MLLOG {"),
-    *("{'loss': ", "{'train_runtime': ", "loss", "Loss"),
+    *("{'loss': ", "{'train_runtime': ", "loss", "Loss", "/step", "/iter", "it/s", "s/it"),
     *("time (ms) |", "SamplesPerSec=", "time across ranks"),
 )
 

@@ -35,6 +35,7 @@ Cause = Literal[
     "link",
     "connect",
     "start",
+    "warning",
     "signal",
     "time_limit",
     "preempted",
@@ -57,6 +58,8 @@ _PATTERNS: Final[tuple[tuple[Cause, str, str], ...]] = (
     ("disk", "No space left", r"(?P<what>No space left on device)"),
     ("disk", "quota exceeded", r"(?P<what>Disk quota exceeded)"),
     ("disk", "shared memory", r"(?P<what>insufficient shared memory)"),
+    ("disk", "shared memory segment", r"(?P<what>Error while creating shared memory segment "
+     r"\S{1,80})"),
     ("device_memory", "OutOfMemoryError", r"OutOfMemoryError"),
     ("device_memory", "out of memory", r"(?:CUDA|HIP|XPU)(?: error:)? out of memory|"
      r"Cuda failure (?:\d{1,4} )?'out of memory'"),
@@ -95,6 +98,9 @@ _PATTERNS: Final[tuple[tuple[Cause, str, str], ...]] = (
      r"(?:num_workers_joined|worker_count)=(?P<count>\d{1,8}), timeout=(?P<limit>[\d:]{1,20})"),
     ("start", "clients joined", r"waiting for clients\. (?P<count>\d{1,8})/(?P<world>\d{1,8}) "
      r"clients joined"),
+    ("warning", "NCCL WARN", r"NCCL WARN (?P<what>(?!NET/Plugin|Missing |Failed to open |Could not "
+     r"find )[^\n]{0,80}?\b(?:[Ff]ail(?:ed|ure)|[Ee]rror|[Uu]nable|[Cc]ould not|[Cc]annot)\b"
+     r"[^\n]{0,120})"),
     ("signal", "exitcode", r"rank +: (?P<number>\d{1,7}) \(local_rank: \d+\)\n[^\n]{0,200}"
      r"exitcode +: -(?P<signal>\d{1,2})\b"),
     ("signal", "exitcode", r"exitcode: -(?P<signal>\d{1,2})\) local_rank: (?P<local>\d{1,4})"),
@@ -152,6 +158,11 @@ _APPLICATION_XIDS: Final = frozenset({13, 31, 32, 43, 45, 68, 69})
 """Errors of the driver that a program causes, or that follow from its end."""
 _MINOR_SIGNALS: Final = frozenset({1, 2, 6, 15})
 """Ends that launchers order, or that a program orders for itself after an error."""
+_ABORTED: Final = 6
+_AGENTS: Final = re.compile(
+    r"torch[./]distributed[./](?:elastic|run\b|launch)|ChildFailedError|torchrun"
+)
+"""Marks of a launcher that starts the ranks of a host: tasks of srun are such launchers."""
 _PROGRESS: Final = re.compile(
     r"\b(?:step|iteration|iter|global_step)\b[ :=\[#]{0,4}\d[^\n]{0,300}?\b(?:lm[ _])?loss\b"
 )
@@ -213,7 +224,9 @@ def failures_in(
     text: str, *, shown: str = "", rank: int | None = None, prefixes: Prefixes | None = None
 ) -> list[Failure]:
     """Return the failures that a piece of a log tells of."""
-    source = _Source(text, shown, rank, prefixes or Prefixes(text))
+    source = _Source(
+        text, shown, rank, prefixes or Prefixes(text), _AGENTS.search(text) is not None
+    )
     found: list[Failure] = []
     for cause, word, form in _COMPILED:
         if word in text:
@@ -255,6 +268,7 @@ class _Source(Struct, frozen=True):
     shown: str
     rank: int | None
     prefixes: Prefixes
+    has_agents: bool
 
     def failure(self, cause: Cause, match: re.Match[str]) -> Failure | None:
         """Return what a line says, None where it says nothing of the end of the job."""
@@ -297,7 +311,8 @@ class _Source(Struct, frozen=True):
         self, named: Mapping[str, str], numbers: Mapping[str, int], line: str, prefix: str
     ) -> tuple[int, ...]:
         if "ranks" in named:
-            return tuple(_listed(named["ranks"]))
+            is_task = self.has_agents and _STEP_HOST.search(line) is not None
+            return () if is_task else tuple(_listed(named["ranks"]))
         if "ready" in named:
             ready = set(_listed(named["ready"]))
             return tuple(sorted(set(range(max(ready))) - ready))
@@ -322,6 +337,8 @@ def _is_minor(cause: Cause, named: Mapping[str, str], numbers: Mapping[str, int]
     if _is_raised(named):
         return _SAYS_NOTHING.search(named["what"]) is not None
     if cause == "signal":
+        if numbers.get("signal") == _ABORTED and ("number" in numbers or "local" in numbers):
+            return False  # the launcher names the process that ended first
         return numbers.get("signal") in _MINOR_SIGNALS
     return cause == "device_lost" and numbers["xid"] in _APPLICATION_XIDS
 

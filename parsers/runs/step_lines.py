@@ -27,6 +27,7 @@ Dialect = Literal[
     "mlperf",
     "plain",
     "counted",
+    "progress",
     "none",
 ]
 
@@ -57,6 +58,7 @@ _COUNTED: Final = re.compile(
     r"\b(?:Epoch: ?\[(?P<epoch>\d{1,6})\]\s{0,2}\[ {0,6}(?P<in_epoch>\d{1,9})/(?P<length>\d{1,9})\]"
     r"|Epoch\(train\) {1,3}\[(?P<epoch_2>\d{1,6})\] ?\[ {0,6}(?P<in_epoch_2>\d{1,9})/(?P<length_2>"
     r"\d{1,9})\]"
+    r"|epoch (?P<epoch_3>\d{1,6}):? {1,9}(?P<in_epoch_3>\d{1,9}) / (?P<length_3>\d{1,9})(?= loss)"
     r"|(?:global[_ ])?(?:[Ss]tep|[Ii]ter(?:ation)?)s?(?: at)?[ \t]{0,3}[:=#\[(]?[ \t]{0,8}"
     r"(?P<step>\d{1,12})\b(?: {0,2}/ {0,2}(?P<total>\d{1,12}))?)"
 )
@@ -213,23 +215,49 @@ def _shortened(text: str) -> float:
 
 def _counted_lines(text: str) -> Iterator[StepLine]:
     """Lines with a counter of steps and a loss, of any program."""
-    if "loss" not in text and "Loss" not in text:  # most logs are not of training
+    if not any(word in text for word in _TRAINING_WORDS):  # most logs are not of training
         return
     for match in _COUNTED.finditer(text):
         head, rest = _around(text, match)
         loss = _LOSS.search(rest)
-        if loss is None or _NO_TRAINING.search(head):
+        each = _PER_STEP.search(rest)
+        if (loss is None and each is None) or _NO_TRAINING.search(head):
             continue
         step, total = _count_of(match)
-        values = {"loss": _float(loss[1])}
+        values = {} if loss is None else {"loss": _float(loss[1])}
         for name, pattern in (("time_ms", _STEP_TIME), ("data_ms", _DATA_TIME)):
             stated = pattern.search(rest)
             if stated is not None:
                 values[name] = _float(stated[1]) * (1.0 if stated[2] == "ms" else 1e3)
+        if each is not None:
+            values["time_ms"] = _float(each[1]) * (1.0 if each[2] == "ms" else 1e3)
         rate = _TOKEN_RATE.search(rest)
         if rate is not None:
             values["tokens_per_s"] = _float(rate[1] or rate[2])
         yield StepLine(step, head, rest, total=total, values=values)
+
+
+_TRAINING_WORDS: Final = ("loss", "Loss", "/step", "/iter")
+_PER_STEP: Final = re.compile(rf"({_NUMBER}) ?(ms|s|sec)/(?:step|iter)\b")
+_PROGRESS: Final = re.compile(
+    r"\b(?P<name>Epoch|[Tt]rain(?:ing)?)\b *(?P<epoch>\d{1,6})?[^|\n]{0,40}\|[^|\n]{0,400}\| *"
+    r"(?P<step>\d{1,9})/(?P<total>\d{1,9}) \[[\d:]{4,12}<[^,\n]{1,20}, *"
+    r"(?P<rate>\d{1,9}(?:\.\d{1,6})?)(?P<unit>it/s|s/it)(?P<rest>[^\]\n]{0,400})"
+)
+
+
+def _progress_lines(text: str) -> Iterator[StepLine]:
+    """Bars of tqdm that count the batches of an epoch, as Lightning draws them."""
+    for match in _PROGRESS.finditer(text):
+        rate = float(match["rate"])
+        if not rate:
+            continue
+        total, loss = int(match["total"]), _LOSS.search(match["rest"])
+        values = {"time_ms": 1e3 / rate if match["unit"] == "it/s" else 1e3 * rate}
+        if loss is not None:
+            values["loss"] = _float(loss[1])
+        step = int(match["epoch"] or 0) * total + int(match["step"])
+        yield StepLine(step, _around(text, match)[0], values=values)
 
 
 _NO_TRAINING: Final = re.compile(
@@ -241,9 +269,11 @@ def _count_of(match: re.Match[str]) -> tuple[int, int | None]:
     """Return the step of a line and of how many, over all epochs where it counts in each."""
     if match["step"]:
         return int(match["step"]), int(match["total"]) if match["total"] else None
-    epoch, at, length = (int(match[name] or match[f"{name}_2"]) for name in
-                         ("epoch", "in_epoch", "length"))  # fmt: skip
-    first = epoch - 1 if match["epoch_2"] else epoch  # mmengine counts epochs from 1
+    epoch, at, length = (
+        int(match[name] or match[f"{name}_2"] or match[f"{name}_3"])
+        for name in ("epoch", "in_epoch", "length")
+    )
+    first = epoch if match["epoch"] else epoch - 1  # mmengine and fairseq count epochs from 1
     return max(first, 0) * length + at, None
 
 
@@ -381,7 +411,8 @@ DIALECTS: Final[dict[Dialect, Callable[[str], Iterator[StepLine]]]] = {
     "huggingface": _trainer_lines,
     "mlperf": _mlperf_lines,  # after NeMo, which has each step where this has blocks
     "plain": _epoch_lines,
-    "counted": _counted_lines,  # last: it takes the lines of most others too
+    "counted": _counted_lines,  # after all others, whose lines it takes too
+    "progress": _progress_lines,
 }
 
 

@@ -240,7 +240,7 @@ class _Reading:
         whole = {} if self.summary is None else self.summary.values
         time_s, steps_per_line = _times(lines, steps)
         is_timed = bool(np.isfinite(_column(lines, "time_ms")).any())
-        if dialect == "nemo" or (dialect == "counted" and is_timed):
+        if dialect == "nemo" or (dialect in ("counted", "progress") and is_timed):
             steps_per_line = 1  # the time of the step of the line, all others that since the last
         if self._is_counted:
             time_s, steps_per_line = np.full(len(lines), math.nan), 1

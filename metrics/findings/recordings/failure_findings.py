@@ -31,7 +31,7 @@ _MOST_BYTES: Final = 1 << 30
 """Logs beyond it are left out, the largest first."""
 _SMALL_RANK: Final = 1 << 20  # larger numbers of ranks are a misreading
 FOLLOWS: Final[frozenset[Cause]] = frozenset(
-    {"signal", "exit_code", "peer_gone", "cancelled", "link", "connect", "other_error"}
+    {"signal", "exit_code", "peer_gone", "cancelled", "link", "connect", "other_error", "warning"}
 )
 """Causes that may follow from the end of another process."""
 
@@ -80,7 +80,7 @@ def _finding(found: Sequence[Failure]) -> Finding:
     who = _who(first, labels)
     named = labels if cause in _NAMES else ()
     others = sorted({one.path for one in found} - {first.path})
-    more = [_MORE[cause].format(**_words(first))] if cause in _MORE else []
+    more = [_more(first)]
     more.append(f"the line ({first.path}): {first.line}")
     if others:
         more.append(f"{counted(len(others), 'other log')} have such lines too")
@@ -141,7 +141,9 @@ def _words(first: Failure) -> dict[str, str]:
 
 
 def _signal(number: int) -> str:
-    name = {4: "SIGILL", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV"}.get(number)
+    name = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV"}.get(
+        number
+    )
     return f"signal {number}" + (f" ({name})" if name else "")
 
 
@@ -160,6 +162,7 @@ _TEXTS: Final[Mapping[Cause, str]] = {
     "failed_test": "nccl-tests did not run: {what}",
     "link": "{who} lost the link to {peer}: {what}",
     "connect": "{who} cannot connect to {peer}: {what}",
+    "warning": "{who}: NCCL warns: {what}",
     "signal": "{who} {were} killed by {signal}",
     "time_limit": "Slurm ended the job at its time limit",
     "preempted": "Slurm ended the job for another one (preemption)",
@@ -221,11 +224,23 @@ def _start(found: Sequence[Failure]) -> str:
     return f"{came}, {absent} did not{limit}"
 
 
+def _more(first: Failure) -> str:
+    if first.cause == "signal":
+        return _OF_SIGNAL.get(first.numbers.get("signal", 9), "")
+    return _MORE.get(first.cause, "")
+
+
+_ABORTED: Final = 6
+_OF_SIGNAL: Final = {
+    6: "SIGABRT follows from an error of its own: a time-out of its watchdog, or one in C++",
+    7: "SIGBUS is most often shared memory (/dev/shm) that is full",
+    9: "SIGKILL without another message is most often the memory of the host",
+    11: "SIGSEGV is an error in native code: an extension, a driver, or libraries that do not fit",
+}
 _MORE: Final[Mapping[Cause, str]] = {
     "device_lost": "it is a fault of the device, its memory, its slot or its power",
     "device_error": "the call that reports it comes after the kernel that caused it",
     "link": "the link, a port or a card failed, or the process at the other end was gone before",
-    "signal": "SIGKILL without another message is most often the memory of the host",
     "exit_code": "why is in the lines that this process printed before",
     "peer_gone": "that process, or the network between, is the cause, not the one that prints this",
 }
@@ -262,6 +277,8 @@ _DO: Final[Mapping[Cause, str]] = {
     "that all hosts reach; look for firewalls and for addresses of containers (docker0, veth).",
     "start": "Look at the ranks that are not there: whether their processes run, and reach "
     "MASTER_ADDR:MASTER_PORT; whether all are started with the same WORLD_SIZE.",
+    "warning": "Read the warning with the lines around it (NCCL_DEBUG=INFO shows them), and try "
+    "each transport: NCCL_P2P_DISABLE=1, NCCL_SHM_DISABLE=1 or NCCL_IB_DISABLE=1 in turn.",
     "signal": "Look in the log of the kernel of the host for the process (dmesg, sacct -j JOB "
     "--format=State,MaxRSS); for SIGSEGV take a stack (ulimit -c unlimited, faulthandler).",
     "time_limit": "Ask for more time (--time), or save a checkpoint before the limit "
@@ -277,6 +294,10 @@ _DO: Final[Mapping[Cause, str]] = {
 
 
 def _do(first: Failure) -> str:
+    if first.cause == "warning" and "ibv_" in first.what and "memory" in first.what:
+        return "Raise the limit of locked memory: ulimit -l unlimited, or --ulimit memlock=-1."
+    if first.numbers.get("signal") == _ABORTED:
+        return _DO["exit_code"]
     if first.cause == "connect" and first.peer.lower().startswith("fe80"):
         return (
             "The address is of one link only (fe80): set NCCL_SOCKET_FAMILY=AF_INET, or name an "

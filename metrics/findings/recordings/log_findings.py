@@ -128,6 +128,15 @@ def _benchmark(view: View) -> Iterator[Finding]:
     is_checked = any(one["num_wrong"] is not None for one in found["tests"])
     wrong = counted(found["num_wrong"] or 0, "wrong value") if is_checked else "values not checked"
     name = str(found["collective"]).replace("_", "-")
+    name = "the test" if name == "unknown" else name
+    if not best:  # a program for each process, each a job of one rank
+        yield _of_log(
+            "nccl-tests moved nothing between ranks: each process ran a test of its own",
+            f"at {found['at_bytes']:,} bytes; {wrong}",
+            Evidence("nccl_tests_busbw", "max_busbw_GBps", best, "GB/s"),
+            _ALONE_DO,
+        )
+        return
     yield _of_log(
         f"{name} reaches at most {best:.5g} GB/s of bus bandwidth{ranks} (nccl-tests)",
         f"at {found['at_bytes']:,} bytes; {wrong}",
@@ -136,6 +145,10 @@ def _benchmark(view: View) -> Iterator[Finding]:
     )
 
 
+_ALONE_DO: Final = (
+    "Build nccl-tests with MPI=1 and start it with mpirun, or give one process several devices "
+    "(-g): bandwidths of one rank are those of its own memory."
+)
 _BENCHMARK_DO: Final = (
     "Compare with the bandwidth that the links have, and with the same test on fewer hosts: half "
     "of it hints at one bad host or link. --metric nccl_tests_busbw --detail lists all sizes."

@@ -108,6 +108,37 @@ def test_lines_that_do_not_say_why(line: str) -> None:
     assert failures_in(f"{line}\n") == []
 
 
+def test_tasks_of_srun_are_hosts_where_a_launcher_starts_the_ranks() -> None:
+    line = "srun: error: n7: task 3: Exited with exit code 1\n"
+
+    assert failures_in(line)[0].ranks == (3,)
+    (found,) = failures_in(f"torch.distributed.elastic.api.Closed\n{line}")
+    assert (found.cause, found.ranks, found.host) == ("exit_code", (), "n7")
+
+
+def test_the_launcher_names_who_aborted_first() -> None:
+    text = ELASTIC.replace("-9", "-6").replace("Signal 9 (SIGKILL)", "Signal 6 (SIGABRT)")
+
+    assert [one.ranks for one in failures_in(text) if one.ranks] == [(14,)]
+    assert {one.numbers["signal"] for one in failures_in(text)} == {6}
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ("Call to ibv_create_cq failed with error Cannot allocate memory", "warning"),
+        ("Error while creating shared memory segment /dev/shm/nccl-x (size 9)", "disk"),
+        ('Missing "iommu=pt" from kernel command line which can lead to failure', ""),
+        ("Failed to open libibverbs.so[.1]", ""),
+    ],
+)
+def test_warnings_of_nccl(text: str, cause: str) -> None:
+    found = failures_in(f"n1:10:11 [2] x.cc:1 NCCL WARN {text}\n")
+    first = min(found, key=lambda one: CAUSES[one.cause], default=None)
+
+    assert (first and (first.cause, first.host)) == ((cause, "n1") if cause else None)
+
+
 STEPS = "".join(f"step: {step}  loss: 1.5\n" for step in range(3))
 
 

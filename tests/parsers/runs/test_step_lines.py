@@ -283,8 +283,10 @@ def test_a_long_line_is_read_once(piece: str, dialect: str) -> None:
          "loss: 3.2\n", [450], [0.453], [13.2]),
         ("x - iter: 19  total_loss: 2.5  time: 0.4100  data_time: 0.0100  lr: 0.1\n",
          [19], [0.41], [10.0]),
+        ("ep 3 train, step 95, ctc 4.2, mem_usage:cuda:0 8.9GB, 0.750 sec/step\n",
+         [95], [0.75], []),
     ],
-    ids=["nanoGPT", "token rates", "torchvision", "mmengine", "detectron2"],
+    ids=["nanoGPT", "token rates", "torchvision", "mmengine", "detectron2", "time a step"],
 )  # fmt: skip
 def test_counted_lines(
     text: str, steps: list[int], time_s: list[float], data_ms: list[float]
@@ -304,6 +306,29 @@ def test_counted_lines_without_a_time_are_timed_by_their_stamps() -> None:
 
     assert (log.dialect, log.steps_per_line) == ("counted", 100)
     assert log.time_s[1] == 1.0
+
+
+def test_fairseq_counts_in_each_epoch() -> None:
+    lines = [
+        f"2026-01-02 00:00:{at:02} | INFO | train_inner | epoch 002:   {at} / 100 loss=9.2, ups=0.9"
+        for at in (10, 20)
+    ]
+
+    log = read("\n".join(lines) + "\n")
+
+    assert (log.dialect, log.step.tolist(), log.time_s[1]) == ("counted", [110, 120], 1.0)
+
+
+def test_bars_that_count_the_batches_of_an_epoch() -> None:
+    log = read(
+        "Loading shards: 50%|█ | 1/2 [00:01<00:01, 1.0s/it]\r"
+        "Epoch 1:  17%|█▋  | 3/18 [00:14<01:13,  4.00s/it, loss=10.5, v_num=3]\r"
+        "Epoch 1:  22%|██▏ | 4/18 [00:17<01:02,  2.00it/s, loss=9.9, v_num=3]\n"
+    )
+
+    assert (log.dialect, log.step.tolist()) == ("progress", [21, 22])
+    assert log.time_s.tolist() == [4.0, 0.5]
+    assert log.loss.tolist() == [10.5, 9.9]
 
 
 @pytest.mark.parametrize(
