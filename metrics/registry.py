@@ -22,8 +22,7 @@ from ccltui.parsers import plug_ins
 from ccltui.parsers.plug_ins import Skipped
 
 if TYPE_CHECKING:
-    from ccltui.metrics.functions.function_process import FunctionLimits
-    from ccltui.metrics.functions.function_source import FunctionSource
+    from ccltui.metrics.functions.function_process import FunctionLimits, FunctionSource
 
 SEED_ORDER: Final = tuple(line.rpartition(".")[2] for line in SEED)
 
@@ -152,7 +151,7 @@ def _of_function(source: _Source) -> Metric:
     """The metric of an installed function."""
     # Imported here, as below: hardly any run has functions.
     from ccltui.metrics.functions.function_metric import metric_of  # noqa: PLC0415
-    from ccltui.metrics.functions.function_source import FunctionSource  # noqa: PLC0415
+    from ccltui.metrics.functions.function_process import FunctionSource  # noqa: PLC0415
 
     function = FunctionSource(source.name, "installed", source.value, source.value)
     return metric_of(source.name, function, _limits())

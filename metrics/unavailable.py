@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from ccltui.metrics.result import Code, Reason
-from ccltui.parsers.names import listed
+from ccltui.parsers.safe_text import listed
 
 if TYPE_CHECKING:
     from ccltui.metrics.result import Reason

@@ -75,7 +75,7 @@ from ccltui.parsers.side.unread_files import (
 
 if TYPE_CHECKING:
     from ccltui.parsers.columns import Group, RankTrace
-    from ccltui.parsers.event_record import EventRecord
+    from ccltui.parsers.format import EventRecord
     from ccltui.parsers.text.file_sample import FileSample
 
 
@@ -309,7 +309,7 @@ def read_event_record(trace: RankTrace, group: Group, row: int) -> EventRecord:
         TraceError: The file cannot be read, has changed, or does not contain the event.
         IndexError: There is no such row.
     """
-    from ccltui.parsers.event_record import sought_event  # noqa: PLC0415  (few commands need it)
+    from ccltui.parsers.format import sought_event  # noqa: PLC0415  (few commands need it)
 
     sought = sought_event(trace, group, row)
     reader, source = format_of_trace(trace).read_record, trace.source

@@ -14,7 +14,7 @@ from ccltui.parsers.columns import Note, RankSource
 from ccltui.parsers.errors import NotFoundError
 from ccltui.parsers.format import SOURCES, Companion, Format, Source
 from ccltui.parsers.formats import format_of
-from ccltui.parsers.names import listed, printable
+from ccltui.parsers.safe_text import listed, printable
 from ccltui.parsers.text.compression import Compression
 
 LEFT_OUT: Final = "left out: other files hold its ranks"

@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct, field, structs
 
 from ccltui.parsers.columns import CollectiveArgs, Group, Note, RankTrace, Samples, Strings
-from ccltui.parsers.names import listed
+from ccltui.parsers.safe_text import listed
 
 Place = tuple[str, int]
 """Path of a file, and the number of the rank in it."""

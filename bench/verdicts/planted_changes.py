@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import Struct
 
 from ccltui.metrics.compare.compare_jobs import compare_jobs
-from ccltui.metrics.compare.job_table import JobTable, Work
+from ccltui.metrics.compare.job_side import JobTable, Work
 from ccltui.parsers.array_types import F64
 
 STEP_MS = 100.0

@@ -31,7 +31,7 @@ from ccltui.commands.print_metrics import (
 )
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError
-from ccltui.parsers.names import printable
+from ccltui.parsers.safe_text import printable
 from ccltui.report.gates import Gate, Verdict
 from ccltui.report.json_document import Entry, Report
 from ccltui.report.output import print_message, require_target, write_file, write_report

@@ -20,10 +20,9 @@ from ccltui import arguments as args
 from ccltui import exit_codes
 from ccltui.commands.loading import LoadOptions, load_job
 from ccltui.metrics.card.card_check import check_config, contradictions
-from ccltui.parsers.card.card_values import known_keys
+from ccltui.parsers.card.workload_card import known_keys
 from ccltui.parsers.errors import GrammarError
-from ccltui.parsers.names import listed, printable
-from ccltui.parsers.safe_text import safe_text
+from ccltui.parsers.safe_text import listed, printable, safe_text
 from ccltui.report.json_document import SCHEMA_VERSION
 from ccltui.report.output import require_target, write_report
 

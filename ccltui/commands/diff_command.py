@@ -15,14 +15,14 @@ from ccltui import exit_codes
 from ccltui.commands.loading import LoadedJob, LoadOptions, load_job
 from ccltui.commands.print_metrics import gate_status, print_gates, write_gate_reports
 from ccltui.parsers.errors import GrammarError
-from ccltui.parsers.names import printable
+from ccltui.parsers.safe_text import printable
 from ccltui.parsers.window import parse_ranks, parse_steps, parse_window
 from ccltui.report.gates import judge_details
 from ccltui.report.output import print_message, require_target, write_report
 
 if TYPE_CHECKING:
     from ccltui.metrics.compare.compare_jobs import JobComparison
-    from ccltui.metrics.compare.job_table import JobTable
+    from ccltui.metrics.compare.job_side import JobTable
     from ccltui.metrics.metric import Metric
     from ccltui.metrics.view.view_options import ViewOptions
 
@@ -231,7 +231,7 @@ def run(arguments: Sequence[str]) -> int:
     if options.b is None and not in_parts:
         raise GrammarError("the following arguments are required: B, or --a and --b for parts of A")
     # A wrong command line is refused before numpy is imported.
-    from ccltui.metrics.compare.sides import are_jobs, side, with_runs  # noqa: PLC0415
+    from ccltui.metrics.compare.compare_profiles import are_jobs, side, with_runs  # noqa: PLC0415
 
     if in_parts:
         return _compare_jobs(options)
@@ -243,8 +243,10 @@ def run(arguments: Sequence[str]) -> int:
         b = with_runs(b, [side(path) for path in options.also_b])
     elif options.also_a or options.also_b:
         raise GrammarError("--also-a and --also-b name run directories or traces")
-    from ccltui.metrics.compare.compare_profiles import ProfileComparison  # noqa: PLC0415
-    from ccltui.metrics.compare.sides import compare_sides  # noqa: PLC0415
+    from ccltui.metrics.compare.compare_profiles import (  # noqa: PLC0415
+        ProfileComparison,
+        compare_sides,
+    )
     from ccltui.report.diff_writers import WRITERS, gate_values, headline  # noqa: PLC0415
 
     found = compare_sides(a, b, runs_vary_pct=options.runs_vary)

@@ -13,8 +13,8 @@ from ccltui import arguments as args
 from ccltui import exit_codes
 from ccltui.commands.loading import LoadedJob, LoadOptions, discover_job, load_job
 from ccltui.parsers.errors import GrammarError
-from ccltui.parsers.names import listed
 from ccltui.parsers.numbers import count, decimal_size
+from ccltui.parsers.safe_text import listed
 from ccltui.report.output import print_message, require_target, write_report
 from ccltui.report.text_layout import table, text_bytes
 

@@ -16,7 +16,7 @@ from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import merged_reasons
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError, TraceError
-from ccltui.parsers.names import listed
+from ccltui.parsers.safe_text import listed
 from ccltui.parsers.store.cache_place import default_cache_dir
 from ccltui.parsers.system.machine_limits import (
     LARGEST,
@@ -177,7 +177,7 @@ def check_overrides(names: Collection[str], chosen: Collection[Metric] = ()) -> 
     if not names:  # the check would import all metrics
         return
     from ccltui.metrics import registry  # noqa: PLC0415
-    from ccltui.parsers.card.card_values import FIELDS  # noqa: PLC0415
+    from ccltui.parsers.card.workload_card import FIELDS  # noqa: PLC0415
 
     known = set(FIELDS).union(*(metric.parameters for metric in registry.metrics().values()))
     for name in names:

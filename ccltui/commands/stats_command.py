@@ -22,8 +22,8 @@ from ccltui.metrics.nsys_reports import (
     make_pooled_report,
     make_report,
 )
-from ccltui.metrics.nsys_reports.from_text import filtered_report, report_of_section
-from ccltui.metrics.nsys_reports.from_traces import tables_of_traces
+from ccltui.metrics.nsys_reports.pooled import tables_of_traces
+from ccltui.metrics.nsys_reports.report import filtered_report, report_of_section
 from ccltui.metrics.nsys_reports.row_filter import EVERYTHING, Filter, RangeFilter, filter_of_range
 from ccltui.parsers.discovery.sniff import sniff
 from ccltui.parsers.errors import (
@@ -36,12 +36,16 @@ from ccltui.parsers.errors import (
 )
 from ccltui.parsers.format import UNKNOWN, Format
 from ccltui.parsers.found_files import FoundFile
-from ccltui.parsers.names import listed
 from ccltui.parsers.nsys.report_reader import read_report_tables
 from ccltui.parsers.nsys.report_tables import Part, ReportTables
-from ccltui.parsers.nsys.text_reports.report_names import OLD_NAMES, report_name, report_title
 from ccltui.parsers.nsys.text_reports.stats_text import read_stats_text
-from ccltui.parsers.nsys.text_reports.typed_table import Section
+from ccltui.parsers.nsys.text_reports.typed_table import (
+    OLD_NAMES,
+    Section,
+    report_name,
+    report_title,
+)
+from ccltui.parsers.safe_text import listed
 from ccltui.parsers.system.scratch_folder import scratch_folder
 from ccltui.parsers.window import Window, parse_window
 from ccltui.report.output import print_message, require_target, write_report

@@ -24,7 +24,7 @@ from ccltui.metrics.cluster.cluster_table import cluster_table
 from ccltui.metrics.hangs.find_hang import hang_of
 from ccltui.metrics.model.classify import COMM, classes_of
 from ccltui.metrics.model.rank_steps import steps_of
-from ccltui.metrics.runs.runs_table import run_table
+from ccltui.metrics.runs.completeness import run_table
 from ccltui.metrics.view.data_quality import beyond_world
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.cluster import (
@@ -49,11 +49,11 @@ from ccltui.parsers.kineto.scanner import typed_event
 from ccltui.parsers.memory_snapshot import MEMORY_SNAPSHOT
 from ccltui.parsers.merged_files import GUESSES
 from ccltui.parsers.missing_ranks import ranges_text
-from ccltui.parsers.names import listed, printable
 from ccltui.parsers.nccl_profiler import NCCL_PROFILER
 from ccltui.parsers.nsys import NSYS_TEXT, NSYS_TEXT_TRACE
 from ccltui.parsers.numbers import counted, duration
 from ccltui.parsers.runs import STEP_LOG, TRAINING_LOG, TRAINING_METRICS, WATCHDOG_LOG
+from ccltui.parsers.safe_text import listed, printable
 from ccltui.parsers.side import EXPERT_STATS, SERVING_RESULTS
 from ccltui.parsers.side.unread_files import ARCHIVE, OTHER_TRACE
 from ccltui.parsers.system.machine_limits import wants_compiled_code

@@ -9,7 +9,7 @@ from typing import Final
 
 from ccltui.parsers.discovery.walk import walk
 from ccltui.parsers.errors import NotFoundError, TraceError
-from ccltui.parsers.names import listed, printable
+from ccltui.parsers.safe_text import listed, printable
 
 DEPTH: Final = 6
 """Levels of folders that are searched for links, as many as discovery searches for traces."""

@@ -31,8 +31,7 @@ from ccltui.mcp_server.job_answers import (
 from ccltui.metrics import registry
 from ccltui.metrics.collectives.matching.match import CONFIDENCES
 from ccltui.metrics.compare.compare_jobs import compare_jobs
-from ccltui.metrics.compare.job_side import job_table
-from ccltui.metrics.compare.job_table import JobTable
+from ccltui.metrics.compare.job_side import JobTable, job_table
 from ccltui.metrics.findings.causes.instance_report import describe
 from ccltui.metrics.inspection.event_facts import EventRef
 from ccltui.metrics.inspection.event_report import find_event, inspect_event
@@ -40,7 +39,7 @@ from ccltui.metrics.view.collective_selection import describe_group
 from ccltui.metrics.view.job_view import View
 from ccltui.metrics.view.matched_calls import GroupCalls, matched_calls
 from ccltui.parsers.errors import GrammarError
-from ccltui.parsers.names import printable
+from ccltui.parsers.safe_text import printable
 from ccltui.report.job_diff import document
 
 WINDOW_METRICS: Final = (

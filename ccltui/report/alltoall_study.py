@@ -30,7 +30,7 @@ from ccltui.metrics.nsys_reports.alltoall_delays import (
     study,
     total_of,
 )
-from ccltui.metrics.nsys_reports.from_text import report_of_section
+from ccltui.metrics.nsys_reports.report import report_of_section
 from ccltui.parsers.array_types import F64, I64
 from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.errors import TraceError, contained

@@ -22,8 +22,7 @@ from msgspec import Struct
 from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import merged_reasons
 from ccltui.parsers.errors import GrammarError
-from ccltui.parsers.names import listed
-from ccltui.parsers.safe_text import safe_text
+from ccltui.parsers.safe_text import listed, safe_text
 
 if TYPE_CHECKING:
     from ccltui.schemas import documents

@@ -10,7 +10,7 @@ from msgspec import Struct, to_builtins
 
 from ccltui.metrics.compare.compare_jobs import REMAINDER, JobComparison
 from ccltui.metrics.compare.job_changes import CollectiveChange, TimeChange, WorkChange
-from ccltui.metrics.compare.job_table import JobTable
+from ccltui.metrics.compare.job_side import JobTable
 from ccltui.metrics.compare.metric_changes import MetricChange
 from ccltui.parsers.numbers import decimal_size
 from ccltui.report.csv_text import csv_text
@@ -21,7 +21,7 @@ from ccltui.report.result_rows import cell_text
 from ccltui.report.text_layout import Align, escaped, markdown_table, table, text_bytes
 
 if TYPE_CHECKING:
-    from ccltui.metrics.compare.job_table import Work
+    from ccltui.metrics.compare.job_side import Work
     from ccltui.schemas import comparisons
 
 MOST_ROWS: Final = 20

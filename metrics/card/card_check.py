@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 from ccltui.metrics.model.classify import distinct
 from ccltui.metrics.model.rank_steps import steps_of
-from ccltui.parsers.card.card_values import Card
+from ccltui.parsers.card.workload_card import Card
 from ccltui.parsers.columns import Group, RankTrace
-from ccltui.parsers.names import listed, printable
+from ccltui.parsers.safe_text import listed, printable
 
 if TYPE_CHECKING:
     from ccltui.parsers.job import Job

@@ -19,7 +19,7 @@ from msgspec import field as struct_field
 from ccltui.metrics.model.dimensions import Degrees, axis_of_description
 from ccltui.metrics.unavailable import Refusal, refuse
 from ccltui.parsers.discovery.run_settings import DEGREES, RunSource
-from ccltui.parsers.names import printable
+from ccltui.parsers.safe_text import printable
 
 if TYPE_CHECKING:
     from ccltui.parsers.card.workload_card import Card

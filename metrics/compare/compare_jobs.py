@@ -16,8 +16,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ccltui.metrics.arrays.bootstrap import LEAST, block_length, mean_differences
-from ccltui.metrics.compare import job_table
-from ccltui.metrics.compare.compare_runs import Verdict
+from ccltui.metrics.compare import job_side
+from ccltui.metrics.compare.compare_runs import INDISTINCT, ONE_RUN, Verdict, limit_of, stated
 from ccltui.metrics.compare.job_changes import (
     CollectiveChange,
     DimensionChange,
@@ -28,7 +28,7 @@ from ccltui.metrics.compare.job_changes import (
     WorkChange,
     job_checks,
 )
-from ccltui.metrics.compare.job_table import Collective, CollectiveKey, JobTable, Work, WorkKey
+from ccltui.metrics.compare.job_side import Collective, CollectiveKey, JobTable, Work, WorkKey
 from ccltui.metrics.compare.metric_changes import (
     DimensionRow,
     Measure,
@@ -36,7 +36,6 @@ from ccltui.metrics.compare.metric_changes import (
     dimension_rows,
     metric_changes,
 )
-from ccltui.metrics.compare.spread import INDISTINCT, ONE_RUN, limit_of, stated
 from ccltui.metrics.findings.rank_time.partition import KINDS, Named
 from ccltui.parsers.errors import NotFoundError
 
@@ -152,7 +151,7 @@ class JobComparison(Struct, frozen=True):
     @property
     def why_unmeasured(self) -> str:
         """Reason why a side has no step time and no measured time, "" where both have one."""
-        return job_table.why_unmeasured((self.a, self.step_time.a), (self.b, self.step_time.b))
+        return job_side.why_unmeasured((self.a, self.step_time.a), (self.b, self.step_time.b))
 
     @property
     def too_few(self) -> str:

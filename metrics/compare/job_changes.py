@@ -12,14 +12,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ccltui.metrics.compare.comparable import Check, Comparability, Verdict
-from ccltui.metrics.compare.job_table import CollectiveKey, JobTable, Work, WorkKey
-from ccltui.metrics.compare.spread import Sample, half_width
+from ccltui.metrics.compare.compare_runs import Sample, half_width
+from ccltui.metrics.compare.job_side import CollectiveKey, JobTable, Work, WorkKey
 from ccltui.metrics.findings.rank_time.partition import Named
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ccltui.metrics.compare.job_table import JobTable, Work
+    from ccltui.metrics.compare.job_side import JobTable, Work
     from ccltui.parsers.array_types import F64
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from ccltui.metrics.arrays.bootstrap import block_length, mean_differences
-from ccltui.metrics.compare.spread import Sample, half_width, limit_of
+from ccltui.metrics.compare.compare_runs import Sample, half_width, limit_of
 from ccltui.metrics.result import Result, values_by_step
 
 if TYPE_CHECKING:

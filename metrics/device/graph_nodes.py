@@ -18,11 +18,11 @@ from msgspec import Struct
 from ccltui.metrics.arrays.reductions import joint_inverse, quantile, rows_by_value
 from ccltui.metrics.arrays.statistics import median, microseconds
 from ccltui.metrics.model.classify import COMM
-from ccltui.metrics.model.decode_loop import replays_of
 from ccltui.metrics.model.kernel_names import bare_name
+from ccltui.metrics.model.rank_steps import replays_of
 from ccltui.metrics.view.rank_view import in_turn
 from ccltui.parsers.columns import MISSING
-from ccltui.parsers.names import natural_key
+from ccltui.parsers.safe_text import natural_key
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.rank_view import RankView

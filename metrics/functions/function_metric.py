@@ -11,15 +11,14 @@ from msgspec import Struct
 from ccltui.metrics.functions.function_process import (
     FunctionFailedError,
     FunctionLimits,
+    FunctionSource,
     Returned,
     call,
 )
-from ccltui.metrics.functions.function_source import FunctionSource
 from ccltui.metrics.metric import Metric
 from ccltui.metrics.result import Reason, Result, unit_of
 from ccltui.metrics.unavailable import Refusal, refuse
-from ccltui.parsers.names import listed, printable
-from ccltui.parsers.safe_text import safe_text
+from ccltui.parsers.safe_text import listed, printable, safe_text
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View

@@ -10,8 +10,7 @@ from msgspec import structs
 
 from ccltui.metrics.hangs import flight_words as words
 from ccltui.metrics.hangs.flight_job import Call, FlightJob
-from ccltui.metrics.hangs.flight_late import late_rank
-from ccltui.metrics.hangs.flight_mismatch import Mismatch, mismatches
+from ccltui.metrics.hangs.flight_mismatch import Mismatch, late_rank, mismatches
 from ccltui.metrics.hangs.flight_waits import OutOfOrder, Waits, apart_from_others, out_of_order
 from ccltui.metrics.hangs.hang import (
     Does,

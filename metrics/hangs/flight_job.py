@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from ccltui.metrics.hangs.hang import operation_words, ranks_text
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.flight_recorder.dump import COMPLETED, SCHEDULED, Bools, FlightDump, Frame
-from ccltui.parsers.names import printable
+from ccltui.parsers.safe_text import printable
 
 SYNCHRONISING: Final = ("allreduce", "allgather", "reducescatter", "alltoall")
 """Operations that no member finishes before all have entered."""

@@ -7,12 +7,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from ccltui.metrics.hangs.flight_job import Call, FlightJob
-from ccltui.metrics.hangs.flight_late import Late
-from ccltui.metrics.hangs.flight_mismatch import Mismatch
+from ccltui.metrics.hangs.flight_mismatch import Late, Mismatch
 from ccltui.metrics.hangs.flight_waits import OutOfOrder, Waits
 from ccltui.metrics.hangs.hang import count_ranks, ranks_text
 from ccltui.parsers.flight_recorder.dump import SCHEDULED, STARTED, Frame
-from ccltui.parsers.names import listed, printable
+from ccltui.parsers.safe_text import listed, printable
 
 MOST_LINES: Final = 8
 _MOST_WAITS: Final = 6

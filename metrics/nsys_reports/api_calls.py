@@ -9,7 +9,15 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from ccltui.metrics.nsys_reports.range_work import Pairs, chosen_work, pair_launches
+from ccltui.metrics.nsys_reports.event_summaries import (
+    NO_API,
+    NO_KERNELS,
+    NO_LAUNCHES,
+    Groups,
+    group,
+    without_version,
+)
+from ccltui.metrics.nsys_reports.nvtx_ranges import Pairs, chosen_work, pair_launches
 from ccltui.metrics.nsys_reports.report import (
     ANY_KERNEL_NAME,
     Columns,
@@ -21,14 +29,6 @@ from ccltui.metrics.nsys_reports.report import (
     optional,
 )
 from ccltui.metrics.nsys_reports.row_filter import Filter, process_ids, thread_ids
-from ccltui.metrics.nsys_reports.summaries import (
-    NO_API,
-    NO_KERNELS,
-    NO_LAUNCHES,
-    Groups,
-    group,
-    without_version,
-)
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.nsys.report_tables import KERNEL, Calls, Part, RawColumns, ReportTables, Work
 

@@ -13,11 +13,11 @@ from ccltui.metrics.nsys_reports import (
     event_summaries,
     network_devices,
     nvtx_ranges,
-    summaries,
     unified_memory,
 )
+from ccltui.metrics.nsys_reports.event_summaries import NO_TRACE
+from ccltui.metrics.nsys_reports.nvtx_ranges import prefixed_by_ranges, projection_summary
 from ccltui.metrics.nsys_reports.pooled import Chosen, pool
-from ccltui.metrics.nsys_reports.range_work import prefixed_by_ranges, projection_summary
 from ccltui.metrics.nsys_reports.report import (
     ANY_KERNEL_NAME,
     Columns,
@@ -28,10 +28,9 @@ from ccltui.metrics.nsys_reports.report import (
     ReportColumn,
 )
 from ccltui.metrics.nsys_reports.row_filter import EVERYTHING, Filter, of_thread, without_domains
-from ccltui.metrics.nsys_reports.summaries import NO_TRACE
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.nsys.report_tables import MEMORY_KINDS, Part, ReportTables, Work
-from ccltui.parsers.nsys.text_reports.report_names import report_title
+from ccltui.parsers.nsys.text_reports.typed_table import report_title
 
 _LAUNCH = (
     *(("GrdX", "grid_x"), ("GrdY", "grid_y"), ("GrdZ", "grid_z")),
@@ -111,16 +110,18 @@ _CUDA: Final = {
         kernel_names=ANY_KERNEL_NAME,
         single_capture=True,
     ),
-    "cuda_gpu_sum": _recipe(summaries.device_summary, "kernels", "memory", names_kernels=True),
-    "cuda_gpu_kern_sum": _recipe(summaries.kernel_summary, "kernels", names_kernels=True),
-    "cuda_gpu_mem_time_sum": _recipe(summaries.memory_time_summary, "memory"),
-    "cuda_gpu_mem_size_sum": _recipe(summaries.memory_size_summary, "memory", "details"),
-    "cuda_api_sum": _recipe(summaries.api_summary, "api"),
-    "nvtx_sum": _recipe(summaries.range_summary, "ranges"),
+    "cuda_gpu_sum": _recipe(
+        event_summaries.device_summary, "kernels", "memory", names_kernels=True
+    ),
+    "cuda_gpu_kern_sum": _recipe(event_summaries.kernel_summary, "kernels", names_kernels=True),
+    "cuda_gpu_mem_time_sum": _recipe(event_summaries.memory_time_summary, "memory"),
+    "cuda_gpu_mem_size_sum": _recipe(event_summaries.memory_size_summary, "memory", "details"),
+    "cuda_api_sum": _recipe(event_summaries.api_summary, "api"),
+    "nvtx_sum": _recipe(event_summaries.range_summary, "ranges"),
     "nvtx_gpu_proj_sum": _recipe(
         projection_summary, "kernels", "memory", "places", "api", "ranges"
     ),
-    "osrt_sum": _recipe(summaries.os_summary, "os_calls"),
+    "osrt_sum": _recipe(event_summaries.os_summary, "os_calls"),
 }
 
 REPORTS: Final[Mapping[str, Recipe]] = MappingProxyType(

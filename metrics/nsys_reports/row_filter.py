@@ -12,8 +12,7 @@ from msgspec.structs import replace
 from ccltui.parsers.array_types import I64, Bool
 from ccltui.parsers.columns import MISSING
 from ccltui.parsers.nsys.report_tables import Calls, Ranges, RawTable, ReportTables, Work
-from ccltui.parsers.units import INT64_MAX, INT64_MIN
-from ccltui.parsers.window import Window
+from ccltui.parsers.window import INT64_MAX, INT64_MIN, Window
 
 
 class RangeFilter(Struct, frozen=True):

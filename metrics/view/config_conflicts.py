@@ -12,7 +12,7 @@ from ccltui.metrics.arrays.reductions import median_along
 from ccltui.metrics.card.effective_config import PARALLEL, PLAIN_AXES
 from ccltui.metrics.result import Reason
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.names import listed, printable
+from ccltui.parsers.safe_text import listed, printable
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View

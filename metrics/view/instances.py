@@ -17,7 +17,7 @@ from ccltui.metrics.arrays.reductions import (
     row_sum,
     rows_by_value,
 )
-from ccltui.metrics.collectives.matching.p2p import RECV, SEND
+from ccltui.metrics.collectives.matching.match import RECV, SEND
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.unavailable import refuse, unknown_wire_bytes
 from ccltui.parsers.array_types import I8, I32, I64, Bool

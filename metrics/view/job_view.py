@@ -21,8 +21,14 @@ from ccltui.metrics.card.effective_config import config_of
 from ccltui.metrics.collectives.arrivals import Arrivals, arrivals
 from ccltui.metrics.collectives.clocks.clock_estimate import doubtful_groups, match_and_clock
 from ccltui.metrics.collectives.clocks.clock_model import ClockModel
-from ccltui.metrics.collectives.matching.match import Matches, MatchInput, match_calls
-from ccltui.metrics.collectives.matching.p2p import SENDRECV, Pairs, match_p2p
+from ccltui.metrics.collectives.matching.match import (
+    SENDRECV,
+    Matches,
+    MatchInput,
+    Pairs,
+    match_calls,
+    match_p2p,
+)
 from ccltui.metrics.facts import fact
 from ccltui.metrics.model.calls import Calls, calls_of, streams_of, untimed_calls_of
 from ccltui.metrics.model.communicator_groups import (
@@ -174,7 +180,7 @@ class JobFacts:
         if len(names_none) < len(inputs):
             if not nameless:
                 return self._with_foreign_groups(inputs)
-            from ccltui.metrics.collectives.implied.nameless_ranks import (  # noqa: PLC0415 - rare
+            from ccltui.metrics.collectives.implied.nameless_ranks import (  # noqa: PLC0415
                 with_groups_of_others,
             )
 

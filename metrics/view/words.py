@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from ccltui.parsers.missing_ranks import ranges_text
-from ccltui.parsers.names import natural_key
 from ccltui.parsers.numbers import percent
+from ccltui.parsers.safe_text import natural_key
 
 _LONGEST_NAME: Final = 48
 """Characters of a kernel's name in a sentence; names of templates have thousands."""

@@ -11,15 +11,15 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from msgspec import Struct
 
-from ccltui.metrics.arrays.statistics import mean
+from ccltui.metrics.arrays.statistics import mean, median, milliseconds
 from ccltui.metrics.model.classify import any_name, distinct
-from ccltui.metrics.model.decode_loop import STAGES, Pass, Phase, passes_of
-from ccltui.metrics.model.rank_steps import DECODE_LOOP, Step
+from ccltui.metrics.model.rank_steps import DECODE_LOOP, STAGES, Pass, Phase, Step, passes_of
 from ccltui.metrics.result import Reason
 from ccltui.metrics.unavailable import refuse
 from ccltui.parsers.missing_ranks import ranges_text
@@ -250,3 +250,62 @@ PROXY_WARNING: Final = (
     "a proxy from the trace alone: it does not include queueing, chunked prefill and requests "
     "that join or leave a batch"
 )
+
+
+class ReplicaPasses(Struct, frozen=True):
+    """Passes of one replica; times are medians over its ranks and passes, in ns.
+
+    Attributes:
+        replica: Its name.
+        ranks: Labels of its ranks.
+        decode_ns: From the first work of a decode pass to that of the pass after it; None where no
+            two passes follow one another.
+        prefill_ns: Device work of a prefill pass; None without one.
+        prefills: Number of prefill passes of a rank.
+    """
+
+    replica: str
+    ranks: tuple[str, ...]
+    decode_ns: float | None
+    prefill_ns: float | None
+    prefills: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON form, in ms."""
+        return {
+            "replica": self.replica,
+            "ranks": list(self.ranks),
+            "decode_period_ms": None if self.decode_ns is None else milliseconds(self.decode_ns),
+            "prefill_ms": None if self.prefill_ns is None else milliseconds(self.prefill_ns),
+        }
+
+
+def replicas_of(view: View) -> list[ReplicaPasses]:
+    """Return the passes of each replica, empty where the job has none."""
+    names = list(dict.fromkeys(rank.trace.replica for rank in view.ranks))
+    if names in ([], [""]):
+        return []
+    return [_passes(name, [r for r in view.ranks if r.trace.replica == name]) for name in names]
+
+
+def _passes(name: str, ranks: list[RankView]) -> ReplicaPasses:
+    periods: list[int] = []
+    prefills: list[int] = []
+    most = 0
+    for rank in ranks:
+        found = iterations_of(rank)
+        periods += [
+            after.start_ns - one.start_ns
+            for one, after in pairwise(found)
+            if one.batch.phase == "decode" and one.on_device and after.on_device
+        ]
+        own = [one.dur_ns for one in found if one.batch.phase == "prefill"]
+        prefills += own
+        most = max(most, len(own))
+    return ReplicaPasses(
+        name,
+        tuple(rank.label for rank in ranks),
+        median(periods) if periods else None,
+        median(prefills) if prefills else None,
+        most,
+    )

@@ -1,4 +1,4 @@
-"""Read a workload card, the description of a job by the people who ran it.
+"""Read a workload card: normalised values, typed accessors, and the line of each value.
 
 Cards of all generations are converted to one set of keys. Who contributed a card and how to
 reach them is personal: those values are dropped while reading.
@@ -7,24 +7,261 @@ reach them is personal: those values are dropped while reading.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Generic, Literal, TypeVar
 
-from ccltui.parsers.card.card_values import (
-    COUNTS,
-    FIELDS,
-    PERSONAL,
-    Card,
-    Place,
-    as_count,
-    as_text,
-    is_known,
-    is_section,
-)
+from msgspec import Struct
+from msgspec import field as struct_field
+
 from ccltui.parsers.columns import Note
 from ccltui.parsers.errors import CardError
-from ccltui.parsers.names import listed, printable
+from ccltui.parsers.safe_text import listed, printable
 from ccltui.parsers.text import yaml_tree
 from ccltui.parsers.text.yaml_tree import Node, Pair, load_yaml, read_bytes
+
+PERSONAL = frozenset(
+    {"contributor", "contributors", "contact", "contacts", "email", "e_mail", "author", "authors"}
+)
+"""Keys whose values are dropped: who contributed a card, and how to reach them."""
+
+_OTHER_KNOWN = frozenset(
+    {
+        "version",
+        "description",
+        "hf_url",
+        "trace_url",
+        "workload.data.max_model_len",
+        "workload.data.max_num_batched_tokens",
+        "workload.data.max_num_seqs",
+        "workload.data.max_tokens",
+        "workload.data.num_prompts",
+        "workload.data.request_rate",
+        "workload.hardware.network_topo.topology",
+        "workload.hardware.network_topo.bandwidth_gbps",
+        "model_executor.framework.compiler_tool_selection",
+        "model_executor.protocol_selection",
+        "metric_source.traces",
+        "metric_source.metrics_specific_trace",
+    }
+)
+# Maps whose keys are free; the bare name stands for an empty one.
+_FREE_MAPS = (
+    "collection_notes",
+    "model_executor.framework.env",
+    "model_executor.communication_library.env",
+    "model_executor.expert_parallel",
+    "model_executor.serving",
+)
+
+
+Phase = Literal["training", "inference", "serving"]
+
+Place = tuple[str, int, str]
+"""Position of a value: normalised path as in the file, line, text as written."""
+
+_PHASES: Mapping[str, Phase] = {
+    "training": "training",
+    "inference": "inference",
+    "serving": "serving",
+}
+_TRUTH = {"true": True, "yes": True, "false": False, "no": False}
+_MOST = 1 << 63
+_NO_VALUE = frozenset({"", "n/a", "na", "none", "null", "tbd", "unknown", "-", "?"})
+_TRACE_ALIASES = {"json": "kineto_trace", "execution_trace": "torch_et"}
+
+
+_T = TypeVar("_T")
+
+
+class Field(Generic[_T]):
+    """An accessor of a card: the normalised keys that may hold its value, the first given wins."""
+
+    def __init__(self, read: Callable[[Card, str], _T | None], *keys: str) -> None:
+        self.is_count = read is _count
+        self.keys = keys
+        self._read = read
+        self._name = ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, card: Card, owner: type) -> _T | None:
+        return self._read(card, self._name)
+
+
+def _count(card: Card, name: str) -> int | None:
+    """A positive whole number."""
+    return as_count(card.values.get(card.key_of(name)))
+
+
+def _text(card: Card, name: str) -> str | None:
+    key = card.key_of(name)
+    value = card.values.get(key)
+    if isinstance(value, (int, float)) and key in card.places:
+        return card.places[key][2]  # 2.20 is a version, not 2.2
+    return as_text(value)
+
+
+def _lower(card: Card, name: str) -> str | None:
+    text = _text(card, name)
+    return None if text is None else text.lower()
+
+
+def _phase(card: Card, name: str) -> Phase | None:
+    return _PHASES.get(_lower(card, name) or "")
+
+
+def _truth(card: Card, name: str) -> bool | None:
+    value = card.values.get(card.key_of(name))
+    return value if isinstance(value, bool) else _TRUTH.get(str(value).lower())
+
+
+def _architecture(name: str) -> Field[int]:
+    return Field(_count, f"workload.model.model_arch.{name}", f"workload.model.{name}")
+
+
+_DATA = "workload.data"
+_XPU = "workload.hardware.xpu_spec"
+_PLAN = "model_executor.model_plan_parallelization"
+_LIBRARY = "model_executor.communication_library"
+
+
+class Card(Struct, frozen=True):
+    """One workload card.
+
+    ``values``: normalised dotted key -> value, sorted by key; lists are tuples. Each accessor
+    gives None for a value that is absent, null, a placeholder, or of a form that cannot be used
+    (then ``notes`` say so): never a guess.
+    """
+
+    path: str
+    values: Mapping[str, object]
+    unknown_keys: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
+    places: Mapping[str, Place] = struct_field(default_factory=dict)
+
+    phase = Field(_phase, "workload.model.phase")
+    moe = Field(_truth, "workload.model.moe")  # whether the model is a mixture of experts
+    granularity = Field(_text, "workload.model.granularity")  # what one iteration does: request, …
+    model_family = Field(_text, "workload.model.model_family")
+    precision = Field(_text, "workload.model.precision")
+    epochs = Field(_count, "workload.model.epochs")
+    iteration = Field(_count, "workload.model.iteration")  # steps of the job, not of the trace
+    num_params = _architecture("num_params")
+    num_params_active = _architecture("num_params_active")  # those that one token uses
+    num_params_embedding = _architecture("num_params_embedding")
+    num_layers = _architecture("num_layers")
+    num_heads = _architecture("num_heads")
+    head_dim = _architecture("head_dim")
+    num_kv_heads = _architecture("num_kv_heads")
+    hidden_size = _architecture("hidden_size")
+    intermediate_size = _architecture("intermediate_size")
+    vocab_size = _architecture("vocab_size")
+    batch_size = Field(_count, f"{_DATA}.batch_size")  # sequences a step, in the scope below
+    batch_size_scope = Field(_lower, f"{_DATA}.batch_size_scope")  # "global": of the whole job
+    seq_len = Field(_count, f"{_DATA}.seq_len")
+    input_len = Field(_count, f"{_DATA}.input_len")  # prompt tokens a request
+    output_len = Field(_count, f"{_DATA}.output_len")  # generated tokens a request
+    dataset = Field(_text, f"{_DATA}.dataset")
+    gpu_type = Field(_text, f"{_XPU}.type")  # GPU or TPU
+    gpu_model = Field(_text, f"{_XPU}.model")  # as the card spells it: nvidia_a100_40gb
+    total_count = Field(_count, f"{_XPU}.total_count")  # devices of the job
+    count_per_node = Field(_count, f"{_XPU}.count_per_node")
+    driver_version = Field(_text, "workload.hardware.driver_version")  # or often that of CUDA
+    framework = Field(_text, "model_executor.framework.name")
+    framework_version = Field(_text, "model_executor.framework.version")
+    dp_replicate = Field(_count, f"{_PLAN}.dp_replicate")
+    dp_shard = Field(_count, f"{_PLAN}.dp_shard")
+    tp = Field(_count, f"{_PLAN}.tp")
+    pp = Field(_count, f"{_PLAN}.pp")
+    cp = Field(_count, f"{_PLAN}.cp")
+    ep = Field(_count, f"{_PLAN}.ep")
+    pp_microbatches = Field(_count, f"{_PLAN}.pp_mb")  # micro-batches of a pipeline step
+    communication_library = Field(_text, f"{_LIBRARY}.name")  # NCCL, RCCL, gloo, …
+    communication_library_version = Field(_text, f"{_LIBRARY}.version")
+
+    def provenance(self, field: str) -> str:
+        """Path in the card of the value that an accessor returns: "workload.data.batch_size".
+
+        It is the path as the card has it, so that it can be found there. Also takes a dotted
+        key. Raises KeyError for a name that is no field.
+        """
+        key = field if "." in field else self.key_of(field)
+        return self.places[key][0] if key in self.places else key
+
+    def line(self, field: str) -> int | None:
+        """Line of that value, None when the card does not give it. Also takes any key."""
+        place = self.places.get(self.key_of(field) if field in FIELDS else field)
+        return None if place is None else place[1]
+
+    def key_of(self, field: str) -> str:
+        """Normalised key that an accessor reads."""
+        keys = FIELDS[field]
+        return next((key for key in keys if self.values.get(key) is not None), keys[0])
+
+    def count(self, field: str) -> int | None:
+        """Value of a field of COUNTS, None when absent or not a positive whole number."""
+        return _count(self, field)
+
+    @property
+    def traces(self) -> tuple[str, ...]:
+        """Kinds of trace that the card lists, by their current names."""
+        listed_traces = self.values.get("metric_source.traces")
+        if not isinstance(listed_traces, tuple):
+            listed_traces = (listed_traces,)
+        names = [str(item).lower() for item in listed_traces if item is not None]
+        return tuple(_TRACE_ALIASES.get(name, name) for name in names)
+
+
+_FIELDS_OF_CARD = {name: one for name, one in vars(Card).items() if isinstance(one, Field)}
+FIELDS: Mapping[str, tuple[str, ...]] = {name: one.keys for name, one in _FIELDS_OF_CARD.items()}
+"""Name of an accessor -> normalised keys that may hold its value, the first one given wins."""
+COUNTS = frozenset(name for name, one in _FIELDS_OF_CARD.items() if one.is_count)
+"""Accessors whose value is a positive whole number."""
+
+
+def is_known(key: str) -> bool:
+    """True for a normalised dotted key that some generation of cards has."""
+    return (
+        key in _OTHER_KNOWN
+        or any(key == name or key.startswith(f"{name}.") for name in _FREE_MAPS)
+        or any(key in keys for keys in FIELDS.values())
+    )
+
+
+def known_keys() -> frozenset[str]:
+    """All normalised dotted keys, maps whose own keys are free by their bare name."""
+    return frozenset(
+        (*_OTHER_KNOWN, *_FREE_MAPS, *(key for keys in FIELDS.values() for key in keys))
+    )
+
+
+def is_section(key: str) -> bool:
+    """True for a normalised dotted key that holds known keys: ``workload.data``."""
+    return any(name.startswith(f"{key}.") for name in known_keys())
+
+
+def as_count(value: object) -> int | None:
+    """A positive whole number below 2**63, also in quotes; None for anything else."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, float):
+        return int(value) if 0 < value < _MOST and value.is_integer() else None
+    if isinstance(value, int):
+        return value if 0 < value < _MOST else None
+    if isinstance(value, str) and re.fullmatch(r"\s*[0-9_]{1,18}\s*", value) and value.strip("_ "):
+        return int(value.replace("_", "")) or None
+    return None
+
+
+def as_text(value: object) -> str | None:
+    """A text, None for lists, mappings and the usual placeholders."""
+    if value is None or isinstance(value, (tuple, dict)):
+        return None
+    text = str(value).strip()
+    return None if text.lower() in _NO_VALUE else text
+
 
 __all__ = ["Card", "read_card"]
 

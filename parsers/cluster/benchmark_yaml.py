@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from ccltui.parsers.columns import Note
 from ccltui.parsers.errors import CardError
-from ccltui.parsers.names import printable
+from ccltui.parsers.safe_text import printable
 from ccltui.parsers.text import yaml_tree
 from ccltui.parsers.text.json_fields import finite, whole
 from ccltui.parsers.text.yaml_tree import (

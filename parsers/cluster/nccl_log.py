@@ -20,7 +20,7 @@ from msgspec import Struct, convert, field
 
 from ccltui.parsers.columns import Note
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.names import printable
+from ccltui.parsers.safe_text import printable
 from ccltui.parsers.text.bounded_text import read_bounded
 
 _LINE: Final = re.compile(

@@ -22,7 +22,7 @@ from ccltui.parsers.cluster.nccl_log import (
     read_ras_text,
 )
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.names import printable
+from ccltui.parsers.safe_text import printable
 from ccltui.parsers.text.compression import TextChunks
 from ccltui.parsers.text.json_fields import read_text
 

@@ -15,7 +15,7 @@ from xml.parsers import expat
 from msgspec import Struct, field
 
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.names import printable
+from ccltui.parsers.safe_text import printable
 from ccltui.parsers.text.bounded_text import read_bounded
 from ccltui.parsers.text.json_fields import finite, whole
 

@@ -30,20 +30,21 @@ from msgspec.structs import replace
 from ccltui.parsers.columns import Note, RankSource
 from ccltui.parsers.discovery.captures import (
     captures_of,
+    is_of_replica,
     iteration_of,
     mapped_ranks,
     parse_rank_map,
     rank_in_name,
     rank_of,
+    with_placed_ranks,
 )
-from ccltui.parsers.discovery.placed_names import is_of_replica, with_placed_ranks
 from ccltui.parsers.discovery.sniff import Sniffed, late_info, sniff
 from ccltui.parsers.discovery.walk import Entry, Walk, entry_of, walk
 from ccltui.parsers.errors import NotFoundError, TraceError
 from ccltui.parsers.format import SOURCES, Companion, RankInfo, Source
 from ccltui.parsers.formats import all_formats, plug_in_problems
 from ccltui.parsers.found_files import Capture, Discovery, FoundFile
-from ccltui.parsers.names import listed, natural_key, printable
+from ccltui.parsers.safe_text import listed, natural_key, printable
 from ccltui.parsers.store.store_entry import (
     FRESH_S,
     checked,

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec import field as struct_field
 
 from ccltui.parsers.columns import Note
-from ccltui.parsers.names import natural_key, printable
+from ccltui.parsers.safe_text import natural_key, printable
 from ccltui.parsers.system.slow_calls import each
 
 MAX_FILES = 200_000

@@ -16,7 +16,7 @@ from ccltui.parsers.discovery.sniff import sniff
 from ccltui.parsers.discovery.walk import Entry, Walk
 from ccltui.parsers.errors import NotFoundError
 from ccltui.parsers.format import UNKNOWN
-from ccltui.parsers.names import printable
+from ccltui.parsers.safe_text import printable
 
 _GROWING: Final = "still growing"
 Status = tuple[int, ...]

@@ -29,7 +29,7 @@ from ccltui.parsers.flight_recorder.dump import (
     FlightGroup,
     Frame,
 )
-from ccltui.parsers.names import printable
+from ccltui.parsers.safe_text import printable
 from ccltui.parsers.text.file_sample import is_pickle
 from ccltui.parsers.text.json_fields import read_text
 from ccltui.parsers.text.plain_pickle import read_plain_pickle

@@ -4,12 +4,20 @@ The calling process never parses: a worker reads one file at a time, leaves the 
 store and reports; the caller maps them. Progress is in bytes of the files. What happens is told as
 events: bytes read, ranks loaded, files that failed. Workers that die are replaced. A trace whose
 stored columns turn out to be damaged when they are used is read again.
+
+A rank goes to another process as its facts and the file to map: nothing is read again, and no
+column is copied. Ranks that no cache had room for share one file without a name, which other
+processes map by its descriptor. One open file for each rank would need as many descriptors as there
+are ranks, and a folder of files would stay behind when the process is killed.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
@@ -19,7 +27,16 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct, structs
 
-from ccltui.parsers.columns import RankTrace
+from ccltui.parsers.columns import (
+    CollectiveArgs,
+    ColumnFile,
+    OpenFile,
+    RankTrace,
+    Samples,
+    Strings,
+    in_replica,
+    later,
+)
 from ccltui.parsers.errors import (
     CancelledError,
     DamagedColumnsError,
@@ -29,10 +46,10 @@ from ccltui.parsers.errors import (
     is_of_machine,
 )
 from ccltui.parsers.formats import in_memory, read_file
-from ccltui.parsers.ingest.rank_transfer import SharedColumnFile, keep_open
 from ccltui.parsers.safe_text import safe_text
 from ccltui.parsers.store.cache_place import default_cache_dir
 from ccltui.parsers.store.column_store import DamagedEntryError, PartReader, Store, pin
+from ccltui.parsers.store.stored_columns import PAGE, StoredColumns, columns_of, map_columns
 from ccltui.parsers.system.machine_limits import workers_for
 from ccltui.parsers.system.slow_calls import each_in_turn
 
@@ -40,6 +57,97 @@ if TYPE_CHECKING:
     from ccltui.parsers.discovery.discover import Capture, FoundFile
     from ccltui.parsers.ingest.rank_worker import Outcome
     from ccltui.parsers.ingest.worker_pool import WorkerPool
+
+
+class TransferredRank(Struct, frozen=True):
+    """``facts`` is the rank without its columns; ``place`` is the file that holds them."""
+
+    facts: RankTrace
+    place: ColumnFile
+
+
+def keep_open(trace: RankTrace) -> RankTrace:
+    """Return the rank with its file kept open for when its name is removed, if it still exists."""
+    if trace.place is None:
+        return trace
+    with contextlib.suppress(OSError):
+        kept = OpenFile.opened(trace.place.path)
+        return structs.replace(trace, place=structs.replace(trace.place, kept=kept))
+    return trace
+
+
+def detach_columns(trace: RankTrace) -> TransferredRank | None:
+    """Return the rank for another process, None where its columns are in no file.
+
+    The descriptor of a file that is kept open has to be sent along.
+    """
+    if trace.place is None:
+        return None
+    none = StoredColumns(Strings.of(()), {}, CollectiveArgs.empty(), Samples.empty())
+    facts = structs.replace(trace, **columns_of(none), place=None)
+    return TransferredRank(facts, structs.replace(trace.place, kept=None))
+
+
+def attach_columns(handed: TransferredRank, columns: StoredColumns) -> RankTrace:
+    """Return a received rank with the mapped ``columns`` of its file."""
+    found = columns_of(columns)
+    if handed.facts.added_ns:
+        found["events"] = later(columns.events, handed.facts.added_ns)
+    if handed.facts.first_rank:
+        found["collective_args"] = in_replica(columns.collective_args, handed.facts.first_rank)
+    return structs.replace(handed.facts, **found, place=handed.place)
+
+
+_PIECE = 4 << 20
+
+
+class SharedColumnFile:
+    """The file; it is freed with the last rank that is mapped from it."""
+
+    def __init__(self, directory: Path) -> None:
+        """Create the file in ``directory`` on first use."""
+        self._directory = directory
+        self._kept: OpenFile | None = None
+
+    def add(self, trace: RankTrace) -> RankTrace:
+        """Return the rank mapped from this file; its own file is removed.
+
+        Where there is no room its own file is kept open instead.
+        """
+        if trace.place is None:
+            return trace
+        try:
+            place = self._append(trace.place)
+            columns = map_columns(place, self._file().descriptor)
+        except OSError:
+            return keep_open(trace)
+        shutil.rmtree(trace.place.path.parent, ignore_errors=True)
+        return structs.replace(trace, **columns_of(columns), place=place)
+
+    def _append(self, place: ColumnFile) -> ColumnFile:
+        """Write the columns at the end. Raises OSError and then restores the old length."""
+        kept = self._file()
+        end = os.fstat(kept.descriptor).st_size
+        begin = -(-end // PAGE) * PAGE
+        done = begin
+        try:
+            with place.path.open("rb", buffering=0) as file:
+                while piece := file.read(_PIECE):
+                    view = memoryview(piece)
+                    while view:
+                        written = os.pwrite(kept.descriptor, view, done)
+                        view, done = view[written:], done + written
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.ftruncate(kept.descriptor, end)
+            raise
+        return structs.replace(place, kept=kept, begin=begin)
+
+    def _file(self) -> OpenFile:
+        if self._kept is None:
+            with tempfile.TemporaryFile(dir=self._directory, buffering=0) as file:
+                self._kept = OpenFile(os.dup(file.fileno()))
+        return self._kept
 
 
 class Progress(Struct, frozen=True):
@@ -269,8 +377,6 @@ def _preview(found: FoundFile, outcome: Outcome) -> list[LoadEvent]:
     shutil.rmtree(store.directory / outcome.key, ignore_errors=True)
     return [Previewed(found.path, shown(opened, found))]
 
-
-__all__ = ["Failed", "LoadEvent", "Loaded", "Previewed", "Progress", "load", "not_cancelled"]
 
 _LONG_BYTES = 48 << 20
 _LONG_PACKED_BYTES = 5 << 20  # traces shrink to a tenth

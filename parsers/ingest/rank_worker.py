@@ -115,7 +115,7 @@ def _end_with_parent() -> None:
 def ready() -> None:
     """Import what reading needs; the first task of a worker that is started ahead."""
     import ccltui.parsers.formats  # noqa: PLC0415
-    import ccltui.parsers.kineto.preview  # noqa: PLC0415
+    import ccltui.parsers.kineto.kineto_reader  # noqa: PLC0415
     import ccltui.parsers.store.column_store  # noqa: F401, PLC0415
 
 

@@ -1,4 +1,4 @@
-"""Read the records of NCCL Inspector, one JSON object a line, into columns.
+"""Read what NCCL Inspector writes: records, one JSON object a line, and text for Prometheus.
 
 A line that is damaged or cut off is counted in a note, with the number of the first such line, and
 the lines around it are read. Compiled code (`_line_scanner.pyx`) reads lines that are equal to one
@@ -20,6 +20,7 @@ from typing import Annotated, Any, Final, NamedTuple, Protocol
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from ccltui.parsers.columns import Note
 from ccltui.parsers.errors import TraceError
@@ -35,6 +36,96 @@ from ccltui.parsers.inspector.record_columns import (
 )
 from ccltui.parsers.system.machine_limits import wants_compiled_code
 from ccltui.parsers.text.compression import TextChunks
+
+_MOST_BYTES: Final = 4 << 20
+"""A line has 250 bytes, and a device hundreds of lines."""
+_LINE: Final = re.compile(
+    r'(nccl_\w++)\{((?:\w++="(?:[^"\\]++|\\.)*+",?+)*+)\}[ \t]++([-+0-9.eE]++)(?:[ \t]++\d++)?+\s*+'
+)
+_LABEL: Final = re.compile(r'(\w++)="((?:[^"\\]++|\\.)*+)"')
+
+
+class Gauge(Struct, frozen=True):
+    """One value of a device.
+
+    Attributes:
+        name: What it is: ``nccl_bus_bandwidth_gbs``, ``nccl_collective_exec_time_microseconds``, ….
+        value: In the unit that the name states.
+        node: Host of the device.
+        gpu: Its name there.
+        communicator: Name of the communicator.
+        n_ranks: Number of its ranks, as text.
+        n_nodes: Number of their hosts, as text.
+        operation: AllReduce, Send, ….
+        size: Range of message sizes: ``64-65MB``.
+    """
+
+    name: str
+    value: float
+    node: str
+    gpu: str
+    communicator: str
+    n_ranks: str
+    n_nodes: str
+    operation: str
+    size: str
+
+
+class PrometheusFile(Struct, frozen=True):
+    """The values of a file, and how many lines could not be read."""
+
+    gauges: tuple[Gauge, ...]
+    unread: int
+
+
+def read_prometheus(path: Path, *, shown: str) -> PrometheusFile:
+    """Return the values of one device; ``shown`` is its path in messages.
+
+    Raises:
+        TraceError: It holds no value, or is longer than any that the writer makes.
+        OSError: It cannot be read.
+    """
+    text = b""
+    for chunk in TextChunks(path):
+        text += chunk
+        if len(text) > _MOST_BYTES:
+            raise TraceError(f"is longer than {_MOST_BYTES >> 20} MiB of values", path=shown)
+    gauges: list[Gauge] = []
+    unread = 0
+    for line in text.decode("utf-8", "replace").split("\n"):
+        if not line.strip() or line.startswith("#"):
+            continue
+        found = _gauge(line)
+        if found is None:
+            unread += 1
+        else:
+            gauges.append(found)
+    if not gauges:
+        raise TraceError("holds no value of NCCL Inspector", path=shown)
+    return PrometheusFile(tuple(gauges), unread)
+
+
+def _gauge(line: str) -> Gauge | None:
+    found = _LINE.fullmatch(line)
+    if found is None:
+        return None
+    try:
+        value = float(found[3])
+    except ValueError:
+        return None
+    labels: dict[str, str] = dict(_LABEL.findall(found[2]))
+    return Gauge(
+        name=found[1],
+        value=value,
+        node=labels.get("node", ""),
+        gpu=labels.get("gpu", ""),
+        communicator=labels.get("comm_name", ""),
+        n_ranks=labels.get("nranks", ""),
+        n_nodes=labels.get("n_nodes", ""),
+        operation=labels.get("collective") or labels.get("p2p_operation", ""),
+        size=labels.get("message_size", ""),
+    )
+
 
 LONGEST_LINE: Final = 1 << 20
 """Bytes; a verbose record of 64 channels has 20,000."""

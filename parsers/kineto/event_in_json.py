@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.event_record import MAX_TEXT, EventRecord, Size3, SoughtEvent
+from ccltui.parsers.format import MAX_TEXT, EventRecord, Size3, SoughtEvent
 from ccltui.parsers.text.compression import TextChunks
 from ccltui.parsers.text.json_text import nanoseconds
 

@@ -19,7 +19,7 @@ from msgspec import Struct
 from ccltui.parsers.array_types import I64, Bool
 from ccltui.parsers.columns import MISSING, Events, Group, RankSource
 from ccltui.parsers.kineto.rank_builder import Columns
-from ccltui.parsers.names import listed, printable
+from ccltui.parsers.safe_text import listed, printable
 
 Unit = tuple[str, int]
 """Rows of one device: the pid that they have, and the number of the device."""

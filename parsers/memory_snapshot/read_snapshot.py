@@ -15,7 +15,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.names import printable
+from ccltui.parsers.safe_text import printable
 from ccltui.parsers.text.pickle_rows import Take
 from ccltui.parsers.text.plain_pickle import read_plain_pickle
 

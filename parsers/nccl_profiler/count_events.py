@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.names import printable
+from ccltui.parsers.safe_text import printable
 from ccltui.parsers.text.compression import TextChunks
 
 _LONGEST_LINE: Final = 1 << 20

@@ -1,4 +1,4 @@
-"""Identify the ranks of a file, and read its session: start, host, devices.
+"""The ranks of a file, its session, and its communicators with the kernels of their calls.
 
 A file holds the whole environment of the profiled processes. Only the variables of
 ``export_schema.ENVIRONMENT_KEYS`` are queried, one by one, and only numbers are accepted.
@@ -9,12 +9,29 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
 from msgspec import Struct
 
-from ccltui.parsers.columns import MISSING, Device, RankSource
-from ccltui.parsers.nsys.nccl_ranges import Member
+from ccltui.parsers.array_types import I32, I64, Bool
+from ccltui.parsers.columns import MISSING, CollectiveArgs, Device, ProcessGroup, RankSource
+from ccltui.parsers.nsys.nvtx import (
+    CALLS,
+    GROUPS,
+    UNTYPED,
+    ArgsTable,
+    Call,
+    FileNames,
+    Issued,
+    Member,
+    Ranges,
+    assign,
+    call_of,
+    issued_of,
+    member_of,
+)
 from ccltui.parsers.nsys.sqlite.database import Database
 from ccltui.parsers.nsys.sqlite.export_schema import (
     CAPTURE,
@@ -25,6 +42,7 @@ from ccltui.parsers.nsys.sqlite.export_schema import (
     SESSION,
     SYSTEM,
 )
+from ccltui.parsers.nsys.sqlite.table_rows import Owner, TableRows
 
 _MAX_RANK: Final = 1 << 20
 _MAX_EPOCH_NS: Final = 1 << 62
@@ -229,3 +247,226 @@ def part_names(parts: Sequence[Part]) -> list[str]:
         else f"process {part.process} GPU {part.device}"
         for part in parts
     ]
+
+
+class Communicators(Struct):
+    """Communicators of a file, and the calls of its ranges by numbers of name and payload."""
+
+    parts: Sequence[Part]
+    members: list[Member]
+    calls: dict[tuple[int, int], Call]
+    num_ranks: dict[int, int]
+    names: FileNames
+
+    @classmethod
+    def of(cls, ranges: Ranges, names: FileNames, parts: Sequence[Part]) -> Communicators:
+        """Read members and calls from the payloads of NCCL's ranges."""
+        is_nccl = names.is_nccl()
+        members, calls = [], {}
+        for name, payload in ranges.stated:
+            if is_nccl[name]:
+                stated = names.payloads[payload]
+                member = member_of(ranges.rows.names[name][0], stated)
+                members += [member] if member is not None else []
+                call = call_of(names.ranges[name].text, stated)
+                calls.update({(name, payload): call} if call is not None else {})
+        sizes = {member.communicator: member.num_ranks for member in members}
+        return cls(parts, members, calls, sizes, names)
+
+    def call(self, key: tuple[int, int]) -> Call | None:
+        """Return the call of a range with this name and payload, None if it is no call."""
+        return self.calls.get(key) or call_of(self.names.ranges[key[0]].text, {})
+
+    def texts(self) -> tuple[str, ...]:
+        """Return every text that arguments may refer to."""
+        return (*CALLS.values(), UNTYPED) if self.names.is_nccl().any() else ()
+
+    def all(self) -> tuple[int, ...]:
+        """Return the communicators of the file, first those whose creation was recorded."""
+        called = (call.communicator for call in self.calls.values() if call.communicator)
+        return tuple(dict.fromkeys([*(member.communicator for member in self.members), *called]))
+
+    def groups(self, known: Mapping[Part, Identity]) -> tuple[ProcessGroup, ...]:
+        """Return the communicators with the global ranks of their members."""
+        return tuple(
+            ProcessGroup(
+                name=f"{communicator:#x}",
+                description="world" if self._is_world(communicator, known) else "",
+                ranks=self._ranks_of(communicator, known),
+                size=self.num_ranks.get(communicator, MISSING),
+                backend="nccl",
+            )
+            for communicator in self.all()
+        )
+
+    def finish(self, table: ArgsTable, known: Mapping[Part, Identity]) -> CollectiveArgs:
+        """Return the columns of a table of arguments."""
+        numbers = {communicator: index for index, communicator in enumerate(self.all())}
+        ranks = {communicator: self._ranks_of(communicator, known) for communicator in numbers}
+        return table.finish(self.names.ids, numbers, ranks)
+
+    def _is_world(self, communicator: int, known: Mapping[Part, Identity]) -> bool:
+        """Return whether every rank of the job is a member: its size is the world size."""
+        size = self.num_ranks.get(communicator, MISSING)
+        return {size} == {identity.world_size for identity in known.values()}
+
+    def _ranks_of(self, communicator: int, known: Mapping[Part, Identity]) -> tuple[int, ...]:
+        """Return global ranks in order of the communicator's ranks, () unless all are known."""
+        size = self.num_ranks.get(communicator, MISSING)
+        if self._is_world(communicator, known):
+            return tuple(range(size))
+        of_rank: dict[int, int] = {}
+        for member in self.members:
+            part = part_of(member, self.parts)
+            rank = None if part is None else known[part].rank
+            if member.communicator == communicator and rank is not None:
+                of_rank[member.rank] = rank
+        return tuple(of_rank[rank] for rank in range(size)) if len(of_rank) == size else ()
+
+
+_PIECE_ROWS: Final = 1 << 18
+_SLOTS: Final = 1 << 20
+_RANGE_COLUMNS: Final = ("start_ns", "dur_ns", "name", "payload", "track")
+
+Columns = Mapping[str, npt.NDArray[Any]]
+
+
+class RankTables(Struct, frozen=True):
+    """Tables of a file, and the owners whose rows belong to a rank (None: all of them)."""
+
+    ranges: TableRows
+    calls: TableRows
+    kernels: TableRows
+    threads: set[Owner] | None
+    streams: set[Owner] | None
+
+
+class RankArgs(Struct):
+    """Arguments of a rank's calls: rows of ``table`` for its ranges and its kernels.
+
+    ``ranges`` and ``kernels`` are int32 in the order of the tables, -1 for rows without
+    arguments; None where no row has any.
+    """
+
+    table: ArgsTable
+    ranges: I32 | None = None
+    kernels: I32 | None = None
+
+    @classmethod
+    def of(cls, found: Communicators, rank: RankTables) -> RankArgs:
+        """Read the arguments from the payloads of NCCL's ranges."""
+        args = cls(ArgsTable(found.num_ranks))
+        is_nccl = found.names.is_nccl()
+        if not is_nccl.any():
+            return args
+        num_rows, rows, columns = _nccl_ranges(is_nccl, rank)
+        if not len(rows):
+            return args
+        pairs = (columns["name"].astype(np.int64) << 32) + columns["payload"] + 1
+        distinct, which = np.unique(pairs, return_inverse=True)
+        keys = [(pair >> 32, (pair & 0xFFFF_FFFF) - 1) for pair in distinct.tolist()]
+        calls = [found.call(key) for key in keys]
+        of_key = [MISSING if call is None else args.table.of_call(call) for call in calls]
+        args.ranges = np.full(num_rows, MISSING, np.int32)
+        args.ranges[rows] = np.array(of_key, np.int32)[which]
+        texts = [found.names.ranges[name].text for name, _ in keys]
+        issued = _issued(columns, which, list(zip(texts, calls, strict=True)))
+        args.kernels = _args_of_kernels(args.table, issued, rank)
+        return args
+
+
+def _nccl_ranges(is_nccl: Bool, rank: RankTables) -> tuple[int, I64, Columns]:
+    """Return the number of ranges of a rank, the rows of NCCL's domain, and their columns."""
+    found: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in _RANGE_COLUMNS}
+    rows, done = [np.empty(0, np.int64)], 0
+    every = (rank.ranges.pieces(name, rank.threads, _PIECE_ROWS) for name in _RANGE_COLUMNS)
+    for pieces in zip(*every, strict=True):
+        columns = dict(zip(_RANGE_COLUMNS, pieces, strict=True))
+        some = np.flatnonzero(is_nccl[columns["name"]])
+        rows.append(some + done)
+        done += len(columns["name"])
+        for name, column in columns.items():
+            found[name].append(column[some])
+    joined = {name: np.concatenate(parts) for name, parts in found.items()} if done else {}
+    return done, np.concatenate(rows), joined
+
+
+def _issued(
+    columns: Columns, which: I64, known: Sequence[tuple[str, Call | None]]
+) -> dict[int, Issued]:
+    """Return the calls issued by each thread, by its track in the table of ranges.
+
+    ``known[which]`` is the name and call of each row of ``columns``.
+    """
+    start, end = columns["start_ns"], columns["start_ns"] + columns["dur_ns"]
+    is_group = np.array([name in GROUPS for name, _ in known])
+    is_call = np.array([call is not None for _, call in known])
+    alone = [() if call is None else (call,) for _, call in known]
+    order = np.lexsort((-end, start))
+    issued = {}
+    for track in np.unique(columns["track"]).tolist():
+        rows = order[columns["track"][order] == track]
+        if is_group[which[rows]].any():
+            entries = [(int(start[r]), int(end[r]), *known[which[r]]) for r in rows.tolist()]
+            issued[track] = issued_of(entries)
+        else:
+            rows = rows[is_call[which[rows]]]
+            issued[track] = Issued(start[rows], end[rows], which[rows], alone)
+    return issued
+
+
+def _args_of_kernels(
+    table: ArgsTable, issued: Mapping[int, Issued], rank: RankTables
+) -> I32 | None:
+    """Return the arguments of NCCL kernels, by thread and time of their launch."""
+    by_library = np.array(["nccl" in text.lower() for text in rank.kernels.texts] or [False])
+    if not by_library.any() or not issued:
+        return None
+    correlation = rank.kernels.column("correlation", rank.streams)
+    is_library = by_library[rank.kernels.column("name", rank.streams)]
+    rows = np.flatnonzero(is_library & (correlation >= 0))
+    args = np.full(len(correlation), MISSING, np.int32)
+    work = _processes(rank.kernels)[rank.kernels.column("track", rank.streams)[rows]]
+    track, start, end = _launches(_pair(work, correlation[rows]), rank)
+    for number, calls in issued.items():
+        thread = rank.ranges.tracks[number]
+        same = np.array([*(key == thread for key in rank.calls.tracks), False], np.bool_)
+        own = np.flatnonzero(same[track])
+        args[rows[own]] = assign(calls, start[own], end[own], table)
+    return args
+
+
+def _processes(table: TableRows) -> I64:
+    """Return the process of each track of a table."""
+    return np.array([key[1] for key in table.tracks], np.int64)
+
+
+def _launches(work: I64, rank: RankTables) -> tuple[I32, I64, I64]:
+    """Return track, start and end of the API call of each piece of work; track -1 for none.
+
+    ``work`` are pairs of process and correlation, because correlations repeat between processes.
+    There are many calls, so they are read in pieces.
+    """
+    known, index = np.unique(work, return_inverse=True)
+    tracks = np.full(len(known), MISSING, np.int32)
+    starts, ends = np.zeros(len(known), np.int64), np.zeros(len(known), np.int64)
+    of_track = _processes(rank.calls)
+    is_wanted = np.zeros(_SLOTS, np.bool_)
+    is_wanted[work & (_SLOTS - 1)] = True  # a hash filter: only calls that pass are compared
+    names = ("correlation", "track", "start_ns", "dur_ns")
+    every = (rank.calls.pieces(name, rank.threads, _PIECE_ROWS) for name in names)
+    for correlation, track, start, dur in zip(*every, strict=True):
+        rows = np.flatnonzero(is_wanted[correlation & (_SLOTS - 1)] & (correlation >= 0))
+        keys = _pair(of_track[track[rows]], correlation[rows])
+        at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+        fresh = np.flatnonzero((known[at] == keys) & (tracks[at] < 0))[::-1]
+        at, rows = (
+            at[fresh],
+            rows[fresh],
+        )  # reversed, so that the first of several calls is written last
+        tracks[at], starts[at], ends[at] = track[rows], start[rows], start[rows] + dur[rows]
+    return tracks[index], starts[index], ends[index]
+
+
+def _pair(process: I64, correlation: I64) -> I64:
+    return process << 40 | correlation & ((1 << 40) - 1)

@@ -12,11 +12,11 @@ import numpy as np
 
 from ccltui.parsers.columns import Group
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.event_record import MAX_TEXT, EventRecord, Size3, SoughtEvent
+from ccltui.parsers.format import MAX_TEXT, EventRecord, Size3, SoughtEvent
 from ccltui.parsers.nsys.sqlite import export_schema
 from ccltui.parsers.nsys.text_reports.stats_text import read_stats_text
 from ccltui.parsers.nsys.text_trace import TRACE
-from ccltui.parsers.units import SIZE_UNITS_BYTES
+from ccltui.parsers.window import SIZE_UNITS_BYTES
 
 _SQLITE_MAGIC: Final = b"SQLite format 3\0"
 _TABLES: Final[Mapping[Group, tuple[str, ...]]] = {

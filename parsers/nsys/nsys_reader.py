@@ -36,8 +36,11 @@ from ccltui.parsers.columns import (
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.format import ReadOptions
 from ccltui.parsers.nsys.capture_session import (
+    Communicators,
     Identity,
     Part,
+    RankArgs,
+    RankTables,
     Session,
     devices_of,
     environment_of,
@@ -47,7 +50,6 @@ from ccltui.parsers.nsys.capture_session import (
     part_names,
     session_of,
 )
-from ccltui.parsers.nsys.communicators import Communicators, RankArgs, RankTables
 from ccltui.parsers.nsys.nvtx import FileNames, Ranges, read_ranges
 from ccltui.parsers.nsys.spilled_events import Segment, SpilledEvents
 from ccltui.parsers.nsys.sqlite import export_schema

@@ -26,10 +26,10 @@ import numpy as np
 from ccltui.parsers.columns import RankTrace
 from ccltui.parsers.errors import TraceError, raise_if
 from ccltui.parsers.format import ReadOptions
-from ccltui.parsers.names import printable
 from ccltui.parsers.nsys.nsys_reader import Ranks, read_nsys
 from ccltui.parsers.nsys.nvtx import SCHEMAS
 from ccltui.parsers.nsys.sqlite import export_schema
+from ccltui.parsers.safe_text import printable
 from ccltui.parsers.store.store_entry import EXPORT_NAME, SCRATCH_PREFIX
 from ccltui.parsers.system.scratch_folder import scratch_folder
 

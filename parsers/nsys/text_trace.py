@@ -30,7 +30,7 @@ from ccltui.parsers.nsys.text_reports.typed_table import (
     StatsText,
     TextColumn,
 )
-from ccltui.parsers.units import SIZE_UNITS_BYTES
+from ccltui.parsers.window import SIZE_UNITS_BYTES
 
 TRACE: Final = "cuda_gpu_trace"
 _NEEDED: Final = (

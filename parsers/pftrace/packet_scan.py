@@ -19,19 +19,17 @@ from ccltui.parsers.columns import MISSING
 from ccltui.parsers.kineto.collective_rows import input_kind
 from ccltui.parsers.pftrace.trace_state import (
     DESCRIPTIONS,
-    INPUTS,
-    MARKS,
-    NUMBERS,
-    Sequence,
-    TraceState,
-)
-from ccltui.parsers.pftrace.wire import (
     FIXED32,
     FIXED64,
+    INPUTS,
     LENGTH,
+    MARKS,
     NO_SPAN,
+    NUMBERS,
     VARINT,
+    Sequence,
     Span,
+    TraceState,
     WireError,
     fields,
     signed,

@@ -24,7 +24,6 @@ from msgspec import Struct, field, structs
 from ccltui.parsers.columns import Note, RankTrace
 from ccltui.parsers.errors import TraceError, raise_if
 from ccltui.parsers.format import ReadOptions
-from ccltui.parsers.names import printable
 from ccltui.parsers.nsys.report_export import read_made_export
 from ccltui.parsers.nsys.sqlite import export_schema
 from ccltui.parsers.nsys.sqlite.database import (
@@ -35,6 +34,7 @@ from ccltui.parsers.nsys.sqlite.database import (
 from ccltui.parsers.nsys.sqlite.table_scans import decoded, quoted
 from ccltui.parsers.rocpd import TABLE
 from ccltui.parsers.rocprof.kernel_trace import as_rocprof
+from ccltui.parsers.safe_text import printable
 
 _MAX_CELL_BYTES: Final = 1 << 26
 _STEPS_BETWEEN_CHECKS: Final = 100_000

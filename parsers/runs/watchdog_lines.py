@@ -17,7 +17,7 @@ from typing import Any, Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ccltui.parsers.names import printable
+from ccltui.parsers.safe_text import printable
 from ccltui.parsers.text.bounded_text import BoundedText, read_bounded
 
 WORDS: Final = (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.format import Format, Match, Priority, Rule, binary_suffix
-from ccltui.parsers.names import listed, printable
+from ccltui.parsers.safe_text import listed, printable
 from ccltui.parsers.text.file_sample import is_pickle
 
 if TYPE_CHECKING:

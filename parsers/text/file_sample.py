@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.names import printable
+from ccltui.parsers.safe_text import printable
 from ccltui.parsers.text.compression import LONG_HEAD_BYTES, Head, read_head
 from ccltui.parsers.text.line_prefixes import plain_text
 

@@ -13,7 +13,7 @@ import msgspec
 
 from ccltui.parsers.columns import Note
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.names import printable
+from ccltui.parsers.safe_text import printable
 from ccltui.parsers.text.compression import TextChunks
 
 MAX_BYTES: Final = 1 << 29

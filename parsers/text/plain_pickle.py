@@ -4,7 +4,7 @@ A loop over the bytes knows the opcodes that build None, bool, int, float, text,
 tuples, dictionaries and sets. Every other opcode, among them all that name a class or call a
 function, ends the reading. Lengths are compared with the bytes that are left before anything is
 taken, and depth and numbers of values are bounded: a file costs memory in proportion to its size.
-Dictionaries of known form are taken at once (`pickle_dictionaries.py`, `pickle_rows.py`).
+Dictionaries of known form are taken at once (`pickle_rows.py`).
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from msgspec import Struct
 from ccltui.parsers.columns import Note
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.text.file_sample import is_pickle
-from ccltui.parsers.text.pickle_dictionaries import Dictionaries
-from ccltui.parsers.text.pickle_rows import Layout, Rows, Take, layout_of, value_of
+from ccltui.parsers.text.pickle_rows import Dictionaries, Layout, Rows, Take, layout_of, value_of
 
 MOST_DEPTH: Final = 64
 """Containers in one another; dumps of PyTorch have 5."""

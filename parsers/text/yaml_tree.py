@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec import field as struct_field
 
 from ccltui.parsers.errors import CardError
-from ccltui.parsers.names import printable
+from ccltui.parsers.safe_text import printable
 
 MAX_BYTES = 1 << 20
 MAX_NODES = 20_000

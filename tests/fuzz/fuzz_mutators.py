@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import zstandard
 
-from ccltui.parsers.pftrace.wire import LENGTH, WireError, fields
+from ccltui.parsers.pftrace.trace_state import LENGTH, WireError, fields
 
 Mutator = Callable[[random.Random, bytes], bytes]
 

@@ -29,8 +29,7 @@ from msgspec import structs
 
 from ccltui.config import read_config
 from ccltui.parsers.array_types import I64
-from ccltui.parsers.card.card_values import FIELDS
-from ccltui.parsers.card.workload_card import read_card
+from ccltui.parsers.card.workload_card import FIELDS, read_card
 from ccltui.parsers.cluster.benchmark_yaml import read_cluster_benchmark
 from ccltui.parsers.cluster.nccl_log import read_nccl_log
 from ccltui.parsers.cluster.nccl_tests import read_nccl_tests
@@ -44,15 +43,14 @@ from ccltui.parsers.columns import RankTrace
 from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.discovery.run_settings import run_sources
 from ccltui.parsers.errors import GrammarError, TraceError
-from ccltui.parsers.event_record import sought_event
 from ccltui.parsers.flight_recorder.read_dump import read_flight_dump
+from ccltui.parsers.format import sought_event
 from ccltui.parsers.formats import read_event_record
 from ccltui.parsers.inspector.read_records import read_inspector
 from ccltui.parsers.job import card_file
 from ccltui.parsers.kineto.execution_join import joined
 from ccltui.parsers.kineto.execution_trace import read_execution_trace
-from ccltui.parsers.kineto.kineto_reader import read_kineto
-from ccltui.parsers.kineto.preview import read_preview
+from ccltui.parsers.kineto.kineto_reader import read_kineto, read_preview
 from ccltui.parsers.kineto.xla_profile import read_xla
 from ccltui.parsers.memory_snapshot.read_snapshot import read_memory_snapshot
 from ccltui.parsers.nccl_profiler.count_events import count_events

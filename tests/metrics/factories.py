@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from ccltui.parsers.array_types import F32
-from ccltui.parsers.card.card_values import FIELDS, Card
+from ccltui.parsers.card.workload_card import FIELDS, Card
 from ccltui.parsers.columns import (
     MISSING,
     CollectiveArgs,

@@ -7,19 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccltui.parsers.errors import GrammarError
-from ccltui.parsers.units import (
+from ccltui.parsers.window import (
     COLUMN_UNITS_NS,
     INT64_MAX,
     INT64_MIN,
     SIZE_UNITS_BYTES,
-    format_duration,
-    parse_duration,
-)
-from ccltui.parsers.window import (
     Window,
+    format_duration,
     format_ranks,
     format_steps,
     format_window,
+    parse_duration,
     parse_ranks,
     parse_steps,
     parse_window,

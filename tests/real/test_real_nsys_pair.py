@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from ccltui.metrics.compare.compare_jobs import compare_jobs
-from ccltui.metrics.compare.job_side import job_table
-from ccltui.metrics.compare.job_table import JobTable
+from ccltui.metrics.compare.job_side import JobTable, job_table
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.job import open_job
 

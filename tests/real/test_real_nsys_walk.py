@@ -9,7 +9,7 @@ import pytest
 
 from ccltui.metrics.nsys_reports import REPORTS, make_report
 from ccltui.metrics.nsys_reports.alltoall_delays import exchanges_of_section, study
-from ccltui.metrics.nsys_reports.from_text import report_of_section
+from ccltui.metrics.nsys_reports.report import report_of_section
 from ccltui.metrics.registry import metrics
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.discovery.discover import discover

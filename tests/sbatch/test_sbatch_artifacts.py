@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ccltui.metrics.compare.compare_profiles import compare_sides, side
 from ccltui.metrics.compare.compare_runs import Comparison
-from ccltui.metrics.compare.sides import compare_sides, side
 from ccltui.metrics.registry import find
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View

@@ -13,7 +13,7 @@ from ccltui.draw.text import ELLIPSIS, GAP, Line, Piece, clean, fit, fit_middle,
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers import numbers
 from ccltui.parsers.missing_ranks import MissingRanks, ranges_text
-from ccltui.parsers.units import format_duration
+from ccltui.parsers.window import format_duration
 from ccltui.tui.actions.action import GENERAL, Action, first_key
 from ccltui.tui.state.pane import Pane, pane_in_view, pane_named, panes_with_tabs
 from ccltui.tui.state.pane_states import OVERVIEW

@@ -109,7 +109,7 @@ class ServerProcess:
 
     def _send_rank(self, trace: RankTrace) -> tuple[int, RankTrace]:
         # Imported after the first paint.
-        from ccltui.parsers.ingest.rank_transfer import detach_columns  # noqa: PLC0415
+        from ccltui.parsers.ingest.load import detach_columns  # noqa: PLC0415
 
         handed, number = detach_columns(trace), self.number()
         if handed is None or trace.place is None:

@@ -27,7 +27,7 @@ OF_SCREEN: Final = (
 OF_ANSWERS: Final = (
     "ccltui.tui.engine.analysis",
     "ccltui.metrics.inspection.event_report",
-    "ccltui.metrics.inspection.event_collective",
+    "ccltui.metrics.inspection.event_report",
     "ccltui.metrics.findings.causes.instance_report",
 )
 """Modules of the process that computes."""

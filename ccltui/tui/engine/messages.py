@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ccltui.metrics.metric import Metric
     from ccltui.metrics.result import Result
     from ccltui.metrics.view.job_view import View
-    from ccltui.parsers.ingest.rank_transfer import TransferredRank
+    from ccltui.parsers.ingest.load import TransferredRank
     from ccltui.parsers.job import Job
     from ccltui.tui.state.session import Looked
 

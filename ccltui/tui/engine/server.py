@@ -226,7 +226,7 @@ class _Server:
         signal.pthread_kill(self._main_thread, signal.SIGUSR1)
 
     def _add_rank(self, new: messages.AddRank, descriptor: int | None) -> None:
-        from ccltui.parsers.ingest.rank_transfer import attach_columns  # noqa: PLC0415
+        from ccltui.parsers.ingest.load import attach_columns  # noqa: PLC0415
         from ccltui.parsers.store.stored_columns import columns_of, map_columns  # noqa: PLC0415
         from ccltui.tui.engine import messages  # noqa: PLC0415
 

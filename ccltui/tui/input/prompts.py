@@ -15,11 +15,11 @@ from msgspec.structs import replace
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers import numbers
 from ccltui.parsers.errors import GrammarError
-from ccltui.parsers.units import parse_duration
 from ccltui.parsers.window import (
     Window,
     format_ranks,
     format_window,
+    parse_duration,
     parse_ranks,
     parse_steps,
     parse_window,

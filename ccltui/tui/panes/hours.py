@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ccltui.draw.planes import Planes
-    from ccltui.metrics.inspector.rank_minutes import RankMinutes
+    from ccltui.metrics.inspector.rolled_job import RankMinutes
     from ccltui.parsers.array_types import I64
     from ccltui.parsers.found_files import FoundFile
     from ccltui.parsers.job import Job
@@ -53,7 +53,7 @@ class HoursQuery(FileQuery["Sequence[RankMinutes]"], frozen=True):
 
 def _matrices(files: Sequence[FoundFile], store: Path | None) -> Sequence[RankMinutes]:
     from ccltui.metrics.inspector.inspector_job import job_of
-    from ccltui.metrics.inspector.rank_minutes import rank_minutes
+    from ccltui.metrics.inspector.rolled_job import rank_minutes
     from ccltui.metrics.unavailable import Refusal
 
     try:

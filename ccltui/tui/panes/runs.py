@@ -15,7 +15,7 @@ from ccltui.tui.state.pane_states import RUNS as NAME
 from ccltui.tui.state.scene import Scene
 
 if TYPE_CHECKING:
-    from ccltui.metrics.runs.runs_table import RunRow
+    from ccltui.metrics.runs.completeness import RunRow
     from ccltui.parsers.job import Job
 
 _WIDE: Final = 110
@@ -31,7 +31,7 @@ class RunsQuery(FileQuery["Sequence[RunRow]"], frozen=True):
 
     def answer(self, job: Job, cancelled: Callable[[], bool]) -> Sequence[RunRow]:
         """Return a row for each run; long logs are read in a separate process."""
-        from ccltui.metrics.runs.runs_table import run_table
+        from ccltui.metrics.runs.completeness import run_table
         from ccltui.tui.state.query_kinds import has_short_texts, made_in_process
 
         make = partial(run_table, job.discovery)

@@ -437,14 +437,14 @@ class EventFileQuery(ViewQuery["EventReport"], frozen=True):
 
 
 def _inspected(view: View, target: EventTarget, *, with_file: bool) -> EventReport:
-    from ccltui.metrics.inspection import event_collective  # noqa: PLC0415
+    from ccltui.metrics.inspection import event_report  # noqa: PLC0415
     from ccltui.metrics.inspection.event_facts import EventRef  # noqa: PLC0415
     from ccltui.metrics.inspection.event_report import inspect_event  # noqa: PLC0415
 
     if target.group == "member":
-        event = event_collective.event_of_member(view, target.number, target.row, target.rank)
+        event = event_report.event_of_member(view, target.number, target.row, target.rank)
     elif target.group == "call":
-        event = event_collective.event_of_call(view, target.rank, target.row)
+        event = event_report.event_of_call(view, target.rank, target.row)
     else:
         event = EventRef.of(target.rank, target.group, target.row)
     return inspect_event(view, event, with_file=with_file)

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.cluster.cluster_files import cluster_answer, cluster_of
-from ccltui.metrics.cluster.plausibility import FLOOR_PCT, LEAST_PEERS, K, Peers, name_of, peers_of
+from ccltui.metrics.cluster.cluster_table import FLOOR_PCT, LEAST_PEERS, K, Peers, name_of, peers_of
 from ccltui.metrics.metric import metric
 from ccltui.metrics.unavailable import refuse
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.cluster.cluster_files import cluster_answer, cluster_of, device_peak
-from ccltui.metrics.cluster.plausibility import Implausible, implausible, label_of
+from ccltui.metrics.cluster.cluster_table import Implausible, implausible, label_of
 from ccltui.metrics.metric import metric
 
 if TYPE_CHECKING:

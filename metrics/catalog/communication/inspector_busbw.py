@@ -107,7 +107,7 @@ def _windows(job: RolledJob, place: tuple[int, int]) -> list[list[float]]:
 
 def _compare(job: RolledJob, rows: Sequence[dict[str, Any]]) -> None:
     """Mark groups that are slower than equal ones, or than at other times."""
-    from ccltui.metrics.inspector.slow_rates import slow_rates  # noqa: PLC0415
+    from ccltui.metrics.inspector.late_roots import slow_rates  # noqa: PLC0415
 
     slow = {(one.group, one.size_class): one for one in slow_rates(job)}
     equal: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)

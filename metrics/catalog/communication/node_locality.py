@@ -19,8 +19,7 @@ from ccltui.metrics.unavailable import refuse, unknown_wire_bytes
 from ccltui.metrics.view.collective_selection import describe_group
 from ccltui.metrics.view.instances import Instances, instances_of, require_sized_calls
 from ccltui.metrics.view.provenance import call_answer
-from ccltui.metrics.workload.hardware import crosses_hosts, host_of
-from ccltui.metrics.workload.nvlink_domains import crosses_domains, nvlink_domains
+from ccltui.metrics.workload.hardware import crosses_domains, crosses_hosts, host_of, nvlink_domains
 from ccltui.parsers.columns import MISSING
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from ccltui.metrics.view.provenance import answer
 from ccltui.metrics.workload.job_steps import (
     PROXY_WARNING,
     iterations_of,
+    replicas_of,
     with_guessed_phases,
 )
-from ccltui.metrics.workload.serving_passes import replicas_of
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View

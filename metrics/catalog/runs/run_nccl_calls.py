@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.metric import metric
 from ccltui.metrics.runs.nccl_calls import NcclCalls, nccl_calls
-from ccltui.metrics.runs.run_files import Run
-from ccltui.metrics.runs.run_results import PARAMETERS, run_answer, runs_with
+from ccltui.metrics.runs.run_files import PARAMETERS, Run, run_answer, runs_with
 
 if TYPE_CHECKING:
     from ccltui.metrics.result import Result

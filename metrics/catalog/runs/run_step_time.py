@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason
 from ccltui.metrics.runs.key_figures import StepTimes, step_times
-from ccltui.metrics.runs.run_files import Run
-from ccltui.metrics.runs.run_results import NEEDS, PARAMETERS, run_answer, runs_with
+from ccltui.metrics.runs.run_files import NEEDS, PARAMETERS, Run, run_answer, runs_with
 
 if TYPE_CHECKING:
     from ccltui.metrics.result import Result

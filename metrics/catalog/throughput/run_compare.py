@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.metrics.arrays.statistics import mean, ratio
-from ccltui.metrics.compare.spread import INDISTINCT, Sample, half_width, limit_of
+from ccltui.metrics.compare.compare_runs import INDISTINCT, Sample, half_width, limit_of
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal, refuse

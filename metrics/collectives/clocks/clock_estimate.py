@@ -66,20 +66,20 @@ from ccltui.metrics.collectives.clocks.clock_model import (
     ClockModel,
 )
 from ccltui.metrics.collectives.matching.align_calls import ClockDifference
-from ccltui.metrics.collectives.matching.group_member import ORDER
 from ccltui.metrics.collectives.matching.match import (
     LOW,
     MEDIUM,
     GroupMatch,
     Matches,
     MatchInput,
+    Pairs,
     gather,
     match_calls,
     taking_part,
 )
-from ccltui.metrics.collectives.matching.p2p import Pairs
 from ccltui.metrics.collectives.matching.validity import (
     ONE_CLOCK_NS,
+    ORDER,
     end_deviation,
     evenly,
     exchange,

@@ -27,8 +27,7 @@ from ccltui.metrics.arrays.reductions import joint_inverse, rows_by_value, uniqu
 from ccltui.metrics.collectives.clocks.clock_model import ClockModel
 from ccltui.metrics.collectives.implied.stream_clocks import RankClock
 from ccltui.metrics.collectives.implied.stream_evidence import FEWEST, FINE_NS
-from ccltui.metrics.collectives.matching.match import MatchInput, taking_part
-from ccltui.metrics.collectives.matching.p2p import RECV, SEND, SENDRECV
+from ccltui.metrics.collectives.matching.match import RECV, SEND, SENDRECV, MatchInput, taking_part
 from ccltui.metrics.model.calls import Calls
 from ccltui.metrics.model.classify import COMP
 from ccltui.metrics.model.communicator_groups import CommGroup

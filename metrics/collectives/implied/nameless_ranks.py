@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from ccltui.metrics.arrays.reductions import distinct_values, median_along
 from ccltui.metrics.collectives.implied.stream_evidence import FEWEST
 from ccltui.metrics.collectives.matching.align_calls import pair
-from ccltui.metrics.collectives.matching.group_member import EQUAL_INPUTS, EQUAL_OUTPUTS
 from ccltui.metrics.collectives.matching.match import MatchInput, taking_part
+from ccltui.metrics.collectives.matching.validity import EQUAL_INPUTS, EQUAL_OUTPUTS
 from ccltui.metrics.model.calls import Calls
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.communicator_groups import CommGroup

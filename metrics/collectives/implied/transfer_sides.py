@@ -15,8 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ccltui.metrics.arrays.reductions import distinct_values
-from ccltui.metrics.collectives.matching.match import MatchInput
-from ccltui.metrics.collectives.matching.p2p import RECV, SEND
+from ccltui.metrics.collectives.matching.match import RECV, SEND, MatchInput
 from ccltui.metrics.model.calls import Calls
 from ccltui.metrics.model.classify import COMM, TYPES
 from ccltui.metrics.model.communicator_groups import CommGroup

@@ -40,16 +40,17 @@ from ccltui.metrics.collectives.matching.align_calls import (
     place_gap,
     tabulate,
 )
-from ccltui.metrics.collectives.matching.group_member import (
+from ccltui.metrics.collectives.matching.validity import (
     COMMUNICATOR,
     ORDER,
     SEQUENCE,
     STEP,
     Line,
     Member,
+    evenly,
+    fully_dependent,
     pick,
 )
-from ccltui.metrics.collectives.matching.validity import evenly, fully_dependent
 from ccltui.parsers.array_types import I64, Bool
 from ccltui.parsers.columns import MISSING
 

@@ -26,8 +26,7 @@ from ccltui.metrics.arrays.by_column import take_rows
 from ccltui.metrics.arrays.reductions import row_any, row_count, rows_by_value, unique_inverse
 from ccltui.metrics.collectives.arrivals import Arrivals, GroupArrivals, SyncPoints, sync_points
 from ccltui.metrics.collectives.clocks.clock_model import ClockModel
-from ccltui.metrics.collectives.matching.match import HIGH, LOW, MEDIUM, MatchInput, gather
-from ccltui.metrics.collectives.matching.p2p import Pairs
+from ccltui.metrics.collectives.matching.match import HIGH, LOW, MEDIUM, MatchInput, Pairs, gather
 from ccltui.metrics.findings.causes.activity import Activity, KernelNames
 from ccltui.metrics.findings.causes.segments import (
     COMPUTE,

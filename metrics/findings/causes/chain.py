@@ -24,8 +24,8 @@ from msgspec.structs import replace
 from ccltui.metrics.arrays.intervals import Intervals, union
 from ccltui.metrics.arrays.reductions import distinct_values, unique_counts
 from ccltui.metrics.collectives.arrivals import SyncPoints
-from ccltui.metrics.collectives.matching.group_member import STEP
 from ccltui.metrics.collectives.matching.match import LOW, MEDIUM
+from ccltui.metrics.collectives.matching.validity import STEP
 from ccltui.metrics.findings.causes.cause_search import (
     UNKNOWN,
     Causes,

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from ccltui.metrics.confidence import Level, Sure
 from ccltui.metrics.findings.finding import Finding, Where
+from ccltui.metrics.hangs.find_hang import LOGS
 from ccltui.metrics.hangs.hang import few_ranks
-from ccltui.metrics.hangs.job_records import LOGS
 from ccltui.metrics.view.words import sentence
 from ccltui.parsers.discovery.captures import rank_in_name
 from ccltui.parsers.errors import TraceError, contained

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import structs
 
 from ccltui.metrics.findings.culprits import details_of
-from ccltui.metrics.hangs.find_hang import hangs_of
+from ccltui.metrics.hangs.find_hang import hangs_of, job_folder
 from ccltui.metrics.hangs.hang import Hang, count_ranks, ranks_text, sentence
-from ccltui.metrics.hangs.job_records import job_folder
 from ccltui.metrics.view.words import numbers_text
 from ccltui.parsers.format import EPOCH_TIMES_NS
 from ccltui.parsers.numbers import duration, percent

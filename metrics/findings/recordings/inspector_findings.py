@@ -16,13 +16,12 @@ from ccltui.metrics.inspector.rolled_job import LEAST_LAG_US, LEAST_SHARE
 from ccltui.metrics.unavailable import Refusal
 from ccltui.metrics.view.words import ranks_text, sentence
 from ccltui.parsers.inspector import NCCL_INSPECTOR
-from ccltui.parsers.names import listed, natural_key
 from ccltui.parsers.numbers import binary_size, counted, percent, time_text
+from ccltui.parsers.safe_text import listed, natural_key
 
 if TYPE_CHECKING:
-    from ccltui.metrics.inspector.late_roots import Lateness, LateRoot
+    from ccltui.metrics.inspector.late_roots import Lateness, LateRoot, SlowRate
     from ccltui.metrics.inspector.rolled_job import Group, RolledJob, SizeRate
-    from ccltui.metrics.inspector.slow_rates import SlowRate
     from ccltui.metrics.view.job_view import View
 
 _MOST_SHOWN: Final = 3

@@ -10,17 +10,17 @@ from msgspec import Struct
 
 from ccltui.metrics.confidence import Sure
 from ccltui.metrics.findings.finding import Answer, Finding, Where
+from ccltui.metrics.inspector.late_roots import SLOW_SHARE
 from ccltui.metrics.inspector.rolled_job import LEAST_LAG_US, LEAST_SHARE, ROOTED
-from ccltui.metrics.inspector.slow_rates import SLOW_SHARE
 from ccltui.metrics.view.words import sentence
 from ccltui.parsers.errors import TraceError, contained
 from ccltui.parsers.inspector import NCCL_INSPECTOR_PROM
-from ccltui.parsers.names import listed
 from ccltui.parsers.numbers import counted, percent, time_text
+from ccltui.parsers.safe_text import listed
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
-    from ccltui.parsers.inspector.read_prometheus import Gauge
+    from ccltui.parsers.inspector.read_records import Gauge
 
 _RATES: Final = ("nccl_bus_bandwidth_gbs", "nccl_p2p_bus_bandwidth_gbs")
 _TIMES: Final = ("nccl_collective_exec_time_microseconds", "nccl_p2p_exec_time_microseconds")
@@ -38,7 +38,7 @@ _Device = tuple[str, str]
 
 def values_answer(view: View) -> Answer | None:
     """Return the bandwidths that devices reached last, None where there are no such values."""
-    from ccltui.parsers.inspector.read_prometheus import read_prometheus  # noqa: PLC0415
+    from ccltui.parsers.inspector.read_records import read_prometheus  # noqa: PLC0415
 
     files = [one for one in view.job.discovery.files
              if one.format is NCCL_INSPECTOR_PROM and one.duplicate_of is None]  # fmt: skip

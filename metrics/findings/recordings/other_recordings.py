@@ -24,9 +24,9 @@ from ccltui.metrics.view.words import sentence, short_name
 from ccltui.parsers.communication_kernels import communication_kernel
 from ccltui.parsers.errors import TraceError, contained
 from ccltui.parsers.kineto import EXECUTION_TRACE
-from ccltui.parsers.names import listed
 from ccltui.parsers.nccl_profiler import NCCL_PROFILER
 from ccltui.parsers.numbers import counted, time_text
+from ccltui.parsers.safe_text import listed
 from ccltui.parsers.side.unread_files import ARCHIVE
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from ccltui.metrics.arrays.statistics import median, milliseconds
 from ccltui.metrics.confidence import Sure
 from ccltui.metrics.findings.finding import Evidence, Finding, Where
 from ccltui.metrics.view.words import sentence
-from ccltui.metrics.workload.job_steps import passes_without_marker
-from ccltui.metrics.workload.serving_passes import replicas_of
+from ccltui.metrics.workload.job_steps import passes_without_marker, replicas_of
 from ccltui.parsers.numbers import counted, percent, time_text
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from ccltui.metrics.confidence import Sure
 from ccltui.metrics.findings.finding import Answer, Finding, Where
-from ccltui.metrics.hangs.job_records import LOGS
+from ccltui.metrics.hangs.find_hang import LOGS
 from ccltui.metrics.model.kernel_names import bare_name
 from ccltui.metrics.view.words import sentence, short_name
 from ccltui.parsers.communication_kernels import communication_kernel

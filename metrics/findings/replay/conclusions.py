@@ -25,8 +25,8 @@ from ccltui.metrics.findings.replay.lines.pass_units import BACKWARD_PASS, FORWA
 from ccltui.metrics.findings.replay.savings import MAX_APART, Savings
 from ccltui.parsers.array_types import F64, Bool
 from ccltui.parsers.missing_ranks import ranges_text
-from ccltui.parsers.names import listed
 from ccltui.parsers.numbers import percent
+from ccltui.parsers.safe_text import listed
 
 MIN_POINTS: Final = 4
 """Micro-batches of one worker from which a correlation is given."""

@@ -25,7 +25,7 @@ from ccltui.metrics.result import Reason
 from ccltui.metrics.view.exposed_waits import materiality_pct
 from ccltui.parsers.array_types import F64, I64
 from ccltui.parsers.columns import UNTIMED
-from ccltui.parsers.names import listed
+from ccltui.parsers.safe_text import listed
 
 if TYPE_CHECKING:
     from ccltui.metrics.findings.replay.gains import Suspect

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import distinct_rows, distinct_values, median_along
 from ccltui.metrics.arrays.typical import lower_median, lower_medians
-from ccltui.metrics.collectives.matching.p2p import RECV, SEND
+from ccltui.metrics.collectives.matching.match import RECV, SEND
 from ccltui.metrics.device.device_time import device_ranks
 from ccltui.metrics.findings.rank_time.partition import split_time
 from ccltui.metrics.findings.replay.job_facts import job_facts

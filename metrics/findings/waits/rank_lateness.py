@@ -11,7 +11,7 @@ from msgspec import Struct
 from ccltui.metrics.arrays.statistics import microseconds
 from ccltui.metrics.collectives.lag_tables import distribution
 from ccltui.metrics.view.collective_selection import chosen_of
-from ccltui.metrics.workload.nvlink_domains import nvlink_domains
+from ccltui.metrics.workload.hardware import nvlink_domains
 
 if TYPE_CHECKING:
     from ccltui.metrics.result import Result

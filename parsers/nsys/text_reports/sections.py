@@ -17,15 +17,6 @@ from msgspec.structs import replace
 
 from ccltui.parsers.columns import Note
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.nsys.text_reports.report_names import (
-    is_header,
-    report_name,
-    report_of_columns,
-    report_of_file,
-    report_of_statistics,
-    report_title,
-    split_header,
-)
 from ccltui.parsers.nsys.text_reports.typed_columns import (
     Cells,
     is_numeric_header,
@@ -39,6 +30,13 @@ from ccltui.parsers.nsys.text_reports.typed_table import (
     NameSource,
     Provenance,
     Section,
+    is_header,
+    report_name,
+    report_of_columns,
+    report_of_file,
+    report_of_statistics,
+    report_title,
+    split_header,
 )
 from ccltui.parsers.window import Window
 

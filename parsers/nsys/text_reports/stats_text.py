@@ -15,10 +15,10 @@ from typing import Any, Final
 
 from ccltui.parsers.columns import Note
 from ccltui.parsers.errors import NotFoundError, TraceError
-from ccltui.parsers.names import printable
 from ccltui.parsers.nsys.text_reports import PARQUET, RECIPES
 from ccltui.parsers.nsys.text_reports.sections import SectionReader, is_progress
 from ccltui.parsers.nsys.text_reports.typed_table import StatsText
+from ccltui.parsers.safe_text import printable
 from ccltui.parsers.text.compression import TextChunks
 from ccltui.parsers.text.line_prefixes import plain_text
 

@@ -23,25 +23,23 @@ from msgspec.structs import replace
 
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.nsys.text_reports.report_names import (
+from ccltui.parsers.nsys.text_reports.typed_table import (
     AVERAGE_COLUMNS,
+    CUT,
+    EXACT,
     INTEGER_COLUMNS,
+    MISSING,
     SIZE_COLUMNS,
     TEXT_COLUMNS,
     TIME_COLUMNS,
-    split_header,
-)
-from ccltui.parsers.nsys.text_reports.typed_table import (
-    CUT,
-    EXACT,
-    MISSING,
     UNKNOWN,
     Column,
     Format,
     NumberColumn,
     TextColumn,
+    split_header,
 )
-from ccltui.parsers.units import COLUMN_UNITS_NS, INT64_MAX, SIZE_UNITS_BYTES
+from ccltui.parsers.window import COLUMN_UNITS_NS, INT64_MAX, SIZE_UNITS_BYTES
 
 ELLIPSIS: Final = "…"
 _DECIMAL_MARKS: Final = ".,"

@@ -19,8 +19,7 @@ from ccltui.metrics.collectives.implied.batched_transfers import (
     has_batches,
     with_batches,
 )
-from ccltui.metrics.collectives.matching.match import MatchInput
-from ccltui.metrics.collectives.matching.p2p import RECV, SEND, SENDRECV
+from ccltui.metrics.collectives.matching.match import RECV, SEND, SENDRECV, MatchInput
 from ccltui.metrics.model.classify import COMP
 from ccltui.metrics.model.communicator_groups import CommGroup
 from ccltui.metrics.model.rank_facts import RankFacts

@@ -10,8 +10,7 @@ from calls_by_hand import Call, group, member
 from factories import Coll, Event, allreduce, job, kernel, rank_trace
 from msgspec.structs import replace
 
-from ccltui.metrics.collectives.matching.match import MatchInput
-from ccltui.metrics.collectives.matching.p2p import Pairs, match_p2p
+from ccltui.metrics.collectives.matching.match import MatchInput, Pairs, match_p2p
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.columns import ProcessGroup, RankTrace
 

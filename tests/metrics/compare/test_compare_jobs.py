@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from ccltui.metrics.compare.compare_jobs import REMAINDER, JobComparison, compare_jobs
+from ccltui.metrics.compare.compare_runs import ONE_RUN, stated
 from ccltui.metrics.compare.job_changes import WorkChange
-from ccltui.metrics.compare.job_table import Collective, CollectiveKey, JobTable, Work
-from ccltui.metrics.compare.spread import ONE_RUN, stated
+from ccltui.metrics.compare.job_side import Collective, CollectiveKey, JobTable, Work
 from ccltui.metrics.findings.rank_time.partition import Named
 from ccltui.parsers.errors import NotFoundError
 from ccltui.report.job_diff import gate_values, headline

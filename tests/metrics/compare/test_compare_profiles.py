@@ -10,8 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from ccltui.metrics.compare.compare_profiles import ProfileComparison, ProfileRow
-from ccltui.metrics.compare.sides import compare_sides, side
+from ccltui.metrics.compare.compare_profiles import (
+    ProfileComparison,
+    ProfileRow,
+    compare_sides,
+    side,
+)
 from ccltui.parsers.errors import NotFoundError
 from ccltui.report.profile_writers import PROFILE_WRITERS
 

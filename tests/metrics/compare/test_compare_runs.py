@@ -24,9 +24,8 @@ from runs_by_hand import (
     with_capture,
 )
 
-from ccltui.metrics.compare.compare_runs import Comparison, Row
-from ccltui.metrics.compare.sides import compare_sides, side, with_runs
-from ccltui.metrics.compare.spread import Sample, half_width, parts_of, t95
+from ccltui.metrics.compare.compare_profiles import compare_sides, side, with_runs
+from ccltui.metrics.compare.compare_runs import Comparison, Row, Sample, half_width, parts_of, t95
 from ccltui.parsers.errors import NotFoundError
 from ccltui.report.diff_writers import headline
 

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from ccltui.demo.hung_records import MixedJob, mixed_job, write_mixed
-from ccltui.metrics.hangs.find_hang import hangs_of
+from ccltui.metrics.hangs.find_hang import hangs_of, joined
 from ccltui.metrics.hangs.hang import Hang, Kind, Sure
-from ccltui.metrics.hangs.join_hang import joined
 from ccltui.parsers.discovery.discover import discover
 
 BY = {"flight recorder": "dump", "watchdog": "train.log", "ras": "ras.json"}

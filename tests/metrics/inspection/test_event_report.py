@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ccltui.metrics.inspection.event_collective import event_of_member
 from ccltui.metrics.inspection.event_facts import EventRef, EventReport, Link
-from ccltui.metrics.inspection.event_report import inspect_event
+from ccltui.metrics.inspection.event_report import event_of_member, inspect_event
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.job import open_job
 

@@ -14,7 +14,6 @@ from ccltui.metrics.inspector.inspector_job import inspector_job
 from ccltui.metrics.inspector.matched_series import Instances, Windows
 from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View
-from ccltui.parsers.ingest import inspector_logs
 from ccltui.parsers.inspector.record_columns import Records
 from ccltui.parsers.job import start_job
 
@@ -31,8 +30,8 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def stored(logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> View:
     """A view of the logs, of which every read goes to an empty store."""
-    monkeypatch.setattr(inspector_logs, "_IN_MEMORY_BYTES", 0)
-    monkeypatch.setattr(inspector_logs, "allowed_cpus", lambda: 1)
+    monkeypatch.setattr(inspector_jobs, "_IN_MEMORY_BYTES", 0)
+    monkeypatch.setattr(inspector_jobs, "allowed_cpus", lambda: 1)
     inspector_jobs.rolled_job.cache_clear()
     return View(start_job(logs, store=tmp_path / "store"))
 

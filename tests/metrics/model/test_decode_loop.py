@@ -9,8 +9,7 @@ import pytest
 from factories import Event, kernel, launch, rank_trace
 from msgspec.structs import replace
 
-from ccltui.metrics.model.decode_loop import is_server
-from ccltui.metrics.model.rank_steps import DECODE_LOOP, steps_of
+from ccltui.metrics.model.rank_steps import DECODE_LOOP, is_server, steps_of
 from ccltui.parsers.columns import RankTrace, Strings
 
 PERIOD_US = 1000.0

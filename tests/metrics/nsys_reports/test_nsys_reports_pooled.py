@@ -10,8 +10,8 @@ from nsys_exports import Export
 
 from ccltui.demo import Spec, write_job
 from ccltui.metrics.nsys_reports import Chosen, Filter, Report, make_pooled_report, make_report
-from ccltui.metrics.nsys_reports.from_text import filtered_report, report_of_section
-from ccltui.metrics.nsys_reports.from_traces import tables_of_traces
+from ccltui.metrics.nsys_reports.pooled import tables_of_traces
+from ccltui.metrics.nsys_reports.report import filtered_report, report_of_section
 from ccltui.parsers.job import open_job
 from ccltui.parsers.nsys.report_reader import read_report_tables
 from ccltui.parsers.nsys.report_tables import ReportTables

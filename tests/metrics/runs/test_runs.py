@@ -22,11 +22,10 @@ from runs_by_hand import (
 
 from ccltui.metrics.registry import find
 from ccltui.metrics.result import Result
-from ccltui.metrics.runs.completeness import completeness
+from ccltui.metrics.runs.completeness import completeness, run_table
 from ccltui.metrics.runs.key_figures import loss, rate_curve, step_times, throughput
 from ccltui.metrics.runs.nccl_calls import nccl_calls
 from ccltui.metrics.runs.run_files import Run, read_runs
-from ccltui.metrics.runs.runs_table import run_table
 from ccltui.parsers.discovery.discover import discover
 
 

@@ -13,8 +13,13 @@ from ccltui.metrics.catalog.communication.node_locality import node_locality
 from ccltui.metrics.catalog.stragglers.straggler_lag import straggler_lag
 from ccltui.metrics.findings.waits.rank_lateness import rank_table
 from ccltui.metrics.view.job_view import View
-from ccltui.metrics.workload.hardware import crosses_hosts, device_names, link_peak
-from ccltui.metrics.workload.nvlink_domains import crosses_domains, nvlink_domains
+from ccltui.metrics.workload.hardware import (
+    crosses_domains,
+    crosses_hosts,
+    device_names,
+    link_peak,
+    nvlink_domains,
+)
 from ccltui.parsers.cluster.nccl_log import FabricPlace, read_nccl_log
 from ccltui.parsers.job import Job, open_job
 

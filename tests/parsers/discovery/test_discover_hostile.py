@@ -17,7 +17,7 @@ import ccltui.parsers.discovery.walk
 import ccltui.parsers.text.compression
 from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.errors import NotFoundError, TraceError
-from ccltui.parsers.names import natural_key, printable
+from ccltui.parsers.safe_text import natural_key, printable
 
 
 @pytest.fixture

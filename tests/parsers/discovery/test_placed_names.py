@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from ccltui.parsers.discovery.captures import Placement, placement_in
 from ccltui.parsers.discovery.discover import discover
-from ccltui.parsers.discovery.placed_names import Placement, placement_in
-from ccltui.parsers.ingest.rank_transfer import attach_columns, detach_columns
+from ccltui.parsers.ingest.load import attach_columns, detach_columns
 from ccltui.parsers.job import open_job
 from ccltui.parsers.kineto.kineto_reader import read_kineto
 from ccltui.parsers.store.column_store import Store

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from inspector_lines import write_job
 
+from ccltui.metrics.inspector import inspector_job
+from ccltui.metrics.inspector.inspector_job import UnreadLog, drop_logs, opened_logs
 from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.found_files import FoundFile
-from ccltui.parsers.ingest import inspector_logs
-from ccltui.parsers.ingest.inspector_logs import UnreadLog, drop_logs, opened_logs
 from ccltui.parsers.inspector.record_columns import InspectorFile
 
 
 @pytest.fixture
 def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sequence[FoundFile]:
-    monkeypatch.setattr(inspector_logs, "_IN_MEMORY_BYTES", 0)
+    monkeypatch.setattr(inspector_job, "_IN_MEMORY_BYTES", 0)
     return discover(write_job(tmp_path / "job")).files
 
 
@@ -28,7 +28,7 @@ def numbers(logs: Sequence[FoundFile], store: Path | None) -> list[list[int]]:
 
 
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inspector_logs, "allowed_cpus", lambda: 1)
+    monkeypatch.setattr(inspector_job, "allowed_cpus", lambda: 1)
 
 
 def test_worker_processes_read_all_logs(tmp_path: Path, logs: Sequence[FoundFile]) -> None:
@@ -40,7 +40,7 @@ def test_a_stored_log_is_not_read_again(
 ) -> None:
     in_this_process(monkeypatch)
     first = numbers(logs, tmp_path / "store")
-    monkeypatch.setattr(inspector_logs, "read_records", None)
+    monkeypatch.setattr(inspector_job, "read_records", None)
 
     assert numbers(logs, tmp_path / "store") == first
 

@@ -13,8 +13,7 @@ from msgspec import structs
 
 from ccltui.parsers.columns import RankTrace
 from ccltui.parsers.discovery.discover import discover
-from ccltui.parsers.ingest.load import Loaded, load
-from ccltui.parsers.ingest.rank_transfer import attach_columns, detach_columns, keep_open
+from ccltui.parsers.ingest.load import Loaded, attach_columns, detach_columns, keep_open, load
 from ccltui.parsers.job import Job, start_job
 from ccltui.parsers.kineto.kineto_reader import read_kineto
 from ccltui.parsers.store.column_store import Store

@@ -12,8 +12,7 @@ from ccltui.metrics.view.job_view import View
 from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.inspector import NCCL_INSPECTOR, NCCL_INSPECTOR_PROM, read_records
-from ccltui.parsers.inspector.read_prometheus import read_prometheus
-from ccltui.parsers.inspector.read_records import LONGEST_LINE, read_inspector
+from ccltui.parsers.inspector.read_records import LONGEST_LINE, read_inspector, read_prometheus
 from ccltui.parsers.inspector.record_columns import Communicator, InspectorFile, Records, Series
 from ccltui.parsers.job import open_job
 

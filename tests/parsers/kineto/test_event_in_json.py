@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.event_record import SoughtEvent
+from ccltui.parsers.format import SoughtEvent
 from ccltui.parsers.kineto import event_in_json
 from ccltui.parsers.kineto.event_in_json import read_json_record
 

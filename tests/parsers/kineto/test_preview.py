@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 from ccltui.parsers.columns import RankTrace
 from ccltui.parsers.ingest.load import Failed, LoadEvent, Previewed, Progress, load
 from ccltui.parsers.job import open_job, start_job
-from ccltui.parsers.kineto.kineto_reader import read_kineto
-from ccltui.parsers.kineto.preview import read_preview
+from ccltui.parsers.kineto.kineto_reader import read_kineto, read_preview
 from ccltui.parsers.store.column_store import Store
 
 PIECE = 8000

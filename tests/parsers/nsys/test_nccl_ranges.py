@@ -10,9 +10,8 @@ import pytest
 from nsys_exports import COMMUNICATOR, Export, Process
 
 from ccltui.parsers.columns import RankTrace
-from ccltui.parsers.nsys.nccl_ranges import sizes
 from ccltui.parsers.nsys.nsys_reader import read_nsys
-from ccltui.parsers.nsys.nvtx import PayloadSchemas
+from ccltui.parsers.nsys.nvtx import PayloadSchemas, sizes
 from ccltui.parsers.nsys.sqlite.database import Database
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from ccltui.parsers.discovery.sniff import sniff
 from ccltui.parsers.errors import NotFoundError, TraceError
-from ccltui.parsers.nsys.text_reports.report_names import report_name, report_of_file
 from ccltui.parsers.nsys.text_reports.stats_text import parse_stats_text, read_stats_text
 from ccltui.parsers.nsys.text_reports.typed_table import (
     CUT,
@@ -17,6 +16,8 @@ from ccltui.parsers.nsys.text_reports.typed_table import (
     UNKNOWN,
     NumberColumn,
     Section,
+    report_name,
+    report_of_file,
 )
 from ccltui.parsers.window import Window
 

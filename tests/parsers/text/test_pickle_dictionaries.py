@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.text.pickle_dictionaries import Dictionaries
+from ccltui.parsers.text.pickle_rows import Dictionaries
 from ccltui.parsers.text.plain_pickle import MOST_DEPTH, read_plain_pickle
 
 FRAMES = [{"name": f"f{number}", "line": number} for number in range(300)]

@@ -22,8 +22,7 @@ from msgspec.structs import replace
 from ccltui.demo import Spec, write_job
 from ccltui.metrics.view.job_view import View, ViewOptions
 from ccltui.parsers.columns import ColumnFile
-from ccltui.parsers.ingest.load import Loaded, load
-from ccltui.parsers.ingest.rank_transfer import detach_columns
+from ccltui.parsers.ingest.load import Loaded, detach_columns, load
 from ccltui.parsers.job import Job, open_job, start_job
 from ccltui.parsers.store import stored_columns
 from ccltui.parsers.store.stored_columns import StoredColumns, map_columns

@@ -10,8 +10,7 @@ from fakes import Plan, own_changed, trace
 from msgspec.structs import replace
 
 from ccltui.draw.palette import Ink
-from ccltui.metrics.runs.completeness import Completeness
-from ccltui.metrics.runs.runs_table import RunRow
+from ccltui.metrics.runs.completeness import Completeness, RunRow
 from ccltui.parsers.columns import Note, RankTrace, SourceFile
 from ccltui.parsers.discovery.discover import Capture, Discovery, FoundFile
 from ccltui.parsers.ingest.load import Failed

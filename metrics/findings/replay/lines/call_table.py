@@ -14,8 +14,7 @@ import numpy as np
 from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import distinct_values, row_all, stable_order, unique_inverse
-from ccltui.metrics.collectives.matching.match import LOW, Matches, MatchInput
-from ccltui.metrics.collectives.matching.p2p import RECV, SEND, Pairs
+from ccltui.metrics.collectives.matching.match import LOW, RECV, SEND, Matches, MatchInput, Pairs
 from ccltui.metrics.findings.replay.lines.stage_order import Stages
 from ccltui.metrics.findings.replay.lines.step_lines import StepLines
 from ccltui.metrics.model.classify import TYPES

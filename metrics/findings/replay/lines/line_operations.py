@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from ccltui.metrics.arrays.compiled import available
 from ccltui.metrics.arrays.reductions import median_along
-from ccltui.metrics.collectives.matching.p2p import RECV
+from ccltui.metrics.collectives.matching.match import RECV
 from ccltui.metrics.findings.replay.lines.call_table import CallTable, is_receive, is_send
 from ccltui.metrics.findings.replay.lines.pass_units import (
     PassSizes,

@@ -12,8 +12,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-from ccltui.metrics.collectives.matching.match import GroupMatch, Matches, MatchInput
-from ccltui.metrics.collectives.matching.p2p import RECV, SEND, SENDRECV, Pairs, match_p2p
+from ccltui.metrics.collectives.matching.match import (
+    RECV,
+    SEND,
+    SENDRECV,
+    GroupMatch,
+    Matches,
+    MatchInput,
+    Pairs,
+    match_p2p,
+)
 from ccltui.parsers.array_types import I64, Bool
 
 if TYPE_CHECKING:

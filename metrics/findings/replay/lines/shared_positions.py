@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import median_along
-from ccltui.metrics.collectives.matching.p2p import RECV, SEND
+from ccltui.metrics.collectives.matching.match import RECV, SEND
 from ccltui.metrics.findings.replay.lines.call_table import CallTable, is_receive, is_send
 from ccltui.metrics.findings.replay.lines.stage_order import BACKWARD, FORWARD
 from ccltui.metrics.findings.replay.lines.step_lines import QUEUED_NS

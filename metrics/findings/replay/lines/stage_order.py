@@ -10,14 +10,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ccltui.metrics.arrays.reductions import distinct_values
-from ccltui.metrics.collectives.matching.match import MatchInput
-from ccltui.metrics.collectives.matching.p2p import Pairs
+from ccltui.metrics.collectives.matching.match import MatchInput, Pairs
 from ccltui.metrics.findings.replay.lines.step_lines import IN_BACKWARD, IN_FORWARD, StepLines
 from ccltui.parsers.array_types import I8, I64
 
 if TYPE_CHECKING:
-    from ccltui.metrics.collectives.matching.match import MatchInput
-    from ccltui.metrics.collectives.matching.p2p import Pairs
+    from ccltui.metrics.collectives.matching.match import MatchInput, Pairs
     from ccltui.metrics.model.communicator_groups import CommGroup
     from ccltui.metrics.model.rank_facts import RankFacts
 

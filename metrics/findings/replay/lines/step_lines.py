@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ccltui.metrics.arrays.reductions import joint_inverse
-from ccltui.metrics.collectives.matching.p2p import RECV, SEND
+from ccltui.metrics.collectives.matching.match import RECV, SEND
 from ccltui.metrics.model.calls import Calls, streams_of
 from ccltui.metrics.model.classify import COMM, MEM
 from ccltui.metrics.model.rank_facts import RankFacts

@@ -8,7 +8,7 @@ import pytest
 from factories import Coll, Event, allreduce, card, kernel, rank_trace, world
 from worked import cpu_only, measure
 
-from ccltui.parsers.card.card_values import Card
+from ccltui.parsers.card.workload_card import Card
 from ccltui.parsers.columns import Device, ProcessGroup, RankTrace
 from ccltui.parsers.window import Window
 

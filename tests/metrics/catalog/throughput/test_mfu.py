@@ -12,7 +12,7 @@ from worked import measure
 
 from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View
-from ccltui.parsers.card.card_values import Card
+from ccltui.parsers.card.workload_card import Card
 from ccltui.parsers.columns import Device, RankTrace
 from ccltui.parsers.discovery.run_settings import run_sources
 from ccltui.parsers.found_files import Capture, Discovery

@@ -8,7 +8,7 @@ from factories import Coll, Event, allreduce, card, job, kernel, rank_trace, ste
 from ccltui.metrics.catalog.time.pipeline_bubble import pipeline_bubble
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View, ViewOptions
-from ccltui.parsers.card.card_values import Card
+from ccltui.parsers.card.workload_card import Card
 from ccltui.parsers.columns import ProcessGroup, RankTrace
 
 SENDRECV = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
