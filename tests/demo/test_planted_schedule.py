@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from ccltui.demo.event_graph import LATENCY_NS, DeadlockError, Graph, Host, Op, evaluate
 from ccltui.demo.planted import Fault, JobSpec, random_spec
-from ccltui.demo.planted.planted_job import known_truth
+from ccltui.demo.planted.planted_job import StepTimes, known_truth
 from ccltui.demo.planted.tape import Call, RankOp
 from ccltui.demo.planted.training_steps import run_job, step_time_ns
 
@@ -202,7 +202,7 @@ def test_ranks_that_alternate_are_slow_in_turn() -> None:
     cost = time_ns(slow) - time_ns(spec)
 
     assert cost == pytest.approx(0.5 * spec.micro_batches * pass_ns(spec), rel=0.02)
-    assert known_truth(slow, run_job(slow)[0]).verdict == "occasional_worker"
+    assert known_truth(slow, StepTimes.of(run_job(slow)[0])).verdict == "occasional_worker"
 
 
 def test_operations_that_wait_for_each_other_are_reported() -> None:
@@ -225,7 +225,7 @@ def test_the_costs_of_a_fault_in_single_steps_add_up_to_its_cost() -> None:
         QUIET, dp=2, steps=4, faults=(Fault("occasional_worker", (1,), 2.0, steps=(2,)),)
     )
 
-    (fault,) = known_truth(spec, run_job(spec)[0]).faults
+    (fault,) = known_truth(spec, StepTimes.of(run_job(spec)[0])).faults
 
     assert sum(fault.step_costs_ms) == pytest.approx(spec.steps * fault.cost_ms)
     assert fault.step_costs_ms[:2] == (0.0, 0.0)

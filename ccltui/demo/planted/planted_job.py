@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import numpy as np
 import orjson
@@ -128,14 +128,32 @@ class PlantedTruth(Struct, frozen=True):
         return document | {"cost_ms": self.cost_ms, "cost_share": self.cost_share}
 
 
-def known_truth(spec: JobSpec, job: Simulation) -> PlantedTruth:
-    """Answer for a simulated job, by simulating it without its faults."""
+class StepTimes(Struct, frozen=True):
+    """Steps of a simulated job: their mean time, and the time of each."""
+
+    mean_ns: float
+    each_ns: tuple[int, ...]
+
+    @classmethod
+    def of(cls, job: Simulation) -> Self:
+        """Measure a job."""
+        return cls(step_time_ns(job), tuple(step_times_ns(job)))
+
+
+@lru_cache(maxsize=1024)
+def _simulated(spec: JobSpec) -> StepTimes:
+    """Simulate a job: the same one without a fault stands behind many with a fault each."""
+    return StepTimes.of(run_job(spec)[0])
+
+
+def known_truth(spec: JobSpec, times: StepTimes) -> PlantedTruth:
+    """Answer for a job with such steps, by simulating it without its faults."""
     clean = spec.without_faults()
-    clean_job = run_job(clean)[0] if spec.faults else job
-    step_ns, clean_ns = step_time_ns(job), step_time_ns(clean_job)
-    free_ns = _step_ns_of(replace(clean, free_hosts=True))
-    even_ns = _step_ns_of(replace(clean, jitter=0.0, expert_jitter=0.0))
-    faults = [_fault(spec, fault, job, clean_job) for fault in spec.faults]
+    clean_times = _simulated(clean) if spec.faults else times
+    step_ns, clean_ns = times.mean_ns, clean_times.mean_ns
+    free_ns = _simulated(replace(clean, free_hosts=True)).mean_ns
+    even_ns = _simulated(replace(clean, jitter=0.0, expert_jitter=0.0)).mean_ns
+    faults = [_fault(spec, fault, times, clean_times) for fault in spec.faults]
     faults.sort(key=lambda fault: -fault.cost_ms)
     material = bool(faults) and faults[0].cost_ms * 1e6 >= MATERIAL * step_ns
     verdict: Verdict = faults[0].verdict if material else "no_straggler"
@@ -153,28 +171,21 @@ def known_truth(spec: JobSpec, job: Simulation) -> PlantedTruth:
     )
 
 
-@lru_cache(maxsize=1024)
-def _step_ns_of(spec: JobSpec) -> float:
-    """Time of a step of a job without faults: one such job stands behind many with a fault each."""
-    return step_time_ns(run_job(spec)[0])
-
-
 def _recorded(spec: JobSpec) -> tuple[int, ...]:
     missing = {item.rank for item in spec.damage if item.kind == "missing"}
     return tuple(rank for rank in range(spec.world_size) if rank not in missing)
 
 
-def _fault(spec: JobSpec, fault: Fault, job: Simulation, clean: Simulation) -> FaultTruth:
+def _fault(spec: JobSpec, fault: Fault, times: StepTimes, clean: StepTimes) -> FaultTruth:
     others = tuple(other for other in spec.faults if other is not fault)
-    removed = run_job(replace(spec, faults=others))[0] if others else clean
-    step_ns, removed_ns = step_time_ns(job), step_time_ns(removed)
+    removed = _simulated(replace(spec, faults=others)) if others else clean
     also_right = _also_right(spec, fault)
     mended, shared_ns = removed, None
     if "heavy_stage" in (fault.kind, *also_right):
-        shared = run_job(replace(spec, faults=(*others, _even(spec, fault))))[0]
-        shared_ns = step_time_ns(shared)
+        shared = _simulated(replace(spec, faults=(*others, _even(spec, fault))))
+        shared_ns = shared.mean_ns
         mended = shared if fault.kind == "heavy_stage" else removed
-    costs = zip(step_times_ns(job), step_times_ns(mended), strict=True)
+    costs = zip(times.each_ns, mended.each_ns, strict=True)
     verdict = VERDICT_OF[fault.kind]
     nobody = verdict in ("uneven_microbatches", "random", "no_straggler")
     host = spec.host_name(fault.ranks[0]) if fault.kind == "slow_node" else None
@@ -188,9 +199,9 @@ def _fault(spec: JobSpec, fault: Fault, job: Simulation, clean: Simulation) -> F
         fault.ranks if fault.kind == "slow_group" else None,
         None if fault.steps is None else tuple(FIRST_STEP + step for step in fault.steps),
         fault.factor,
-        (step_ns - step_time_ns(mended)) / 1e6,
-        (step_ns - removed_ns) / 1e6,
-        None if shared_ns is None else (step_ns - shared_ns) / 1e6,
+        (times.mean_ns - mended.mean_ns) / 1e6,
+        (times.mean_ns - removed.mean_ns) / 1e6,
+        None if shared_ns is None else (times.mean_ns - shared_ns) / 1e6,
         also_right,
         tuple((one - other) / 1e6 for one, other in costs),
     )
@@ -235,13 +246,13 @@ class PlantedJob(Struct, frozen=True, dict=True):
 
     spec: JobSpec
     files: Mapping[str, bytes]
-    simulation: Simulation
+    times: StepTimes
 
     @cached_property
     def truth(self) -> PlantedTruth:
         """The known answer, which takes three and more simulations: for who asks only."""
         with _uncollected():
-            return known_truth(self.spec, self.simulation)
+            return known_truth(self.spec, self.times)
 
 
 @contextmanager
@@ -278,7 +289,7 @@ def _built(spec: JobSpec) -> PlantedJob:
         top = header(recorder, topology, rank) | {"host_name": spec.host_name(rank)}
         written = write(rows, top, base_ns=0, name="", layout="compact")
         files[trace_name(rank)] = written.text.encode("ascii")
-    return PlantedJob(spec, files, job)
+    return PlantedJob(spec, files, StepTimes.of(job))
 
 
 def _recorder(spec: JobSpec, level: Level) -> Spec:
