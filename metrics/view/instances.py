@@ -18,6 +18,7 @@ from ccltui.metrics.arrays.reductions import (
     rows_by_value,
 )
 from ccltui.metrics.collectives.matching.match import RECV, SEND
+from ccltui.metrics.collectives.matching.validity import pick
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.unavailable import refuse, unknown_wire_bytes
 from ccltui.parsers.array_types import I8, I32, I64, Bool
@@ -117,13 +118,14 @@ def instances_of(view: View) -> Instances:
 def _instances(view: View) -> Instances:
     ranks = {rank.label: rank for rank in view.ranks}
     left = {label: selected_rows(rank) for label, rank in ranks.items()}
-    parts = [_matched_instances(view, match, ranks, left) for match in view.matches.groups]
-    parts.append(_transfers(view, ranks, left))
+    matched = [_matched_instances(view, match, ranks, left) for match in view.matches.groups]
+    parts = [part for part in (*matched, _transfers(view, ranks, left)) if part is not None]
     for label, rank in ranks.items():
         calls = rank.named_calls
         rows = np.flatnonzero(left[label] & (calls.kind != RECV))
-        parts.append(_unmatched_instances(view, calls, rows, rank.rank))
-    return _joined([part for part in parts if part is not None])
+        if len(rows) or not parts:
+            parts.append(_unmatched_instances(view, calls, rows, rank.rank))
+    return _joined(parts)
 
 
 def selected_rows(rank: RankView) -> Bool:
@@ -195,10 +197,10 @@ def _first_is_selected(rows: I64, masks: Sequence[Bool]) -> Bool:
 
 
 def _gathered(calls: Sequence[Calls], rows: I64, column: str) -> I64:
-    values = [
-        np.append(getattr(of_rank, column), MISSING)[rows[:, i]] for i, of_rank in enumerate(calls)
-    ]
-    return np.stack(values, axis=1)
+    found = np.empty(rows.shape[::-1], np.int64)
+    for member, of_rank in enumerate(calls):
+        found[member] = pick(getattr(of_rank, column), rows[:, member])
+    return found.T
 
 
 def _lowest(values: I64, present: Bool) -> I64:

@@ -29,14 +29,14 @@ from ccltui.metrics.model.rank_steps import NOT_LAUNCHED
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.rank_view import FOREVER_NS
-from ccltui.parsers.array_types import I64
+from ccltui.parsers.array_types import I32, I64
 from ccltui.parsers.columns import MISSING
 
 if TYPE_CHECKING:
     from ccltui.metrics.collectives.arrivals import GroupArrivals
     from ccltui.metrics.view.job_view import View
     from ccltui.metrics.view.rank_view import RankView
-    from ccltui.parsers.columns import Events, RankTrace
+    from ccltui.parsers.columns import RankTrace, Strings
 
 
 class Lane:
@@ -51,9 +51,9 @@ class Lane:
         self.rank = rank
         gpu = rank.trace.group("gpu")
         rows = np.flatnonzero(gpu.dur_ns > 0)  # work without duration delays nothing
-        self.rows = with_ties_by_name(rows, gpu, rank.trace)
-        self.start = gpu.start_ns.take(self.rows)
-        self.end = self.start + gpu.dur_ns.take(self.rows)
+        self.start, length = gpu.start_ns.take(rows), gpu.dur_ns.take(rows)
+        self.end = self.start + length
+        self.rows = with_ties_by_name(rows, self.start, length, gpu.name, rank.trace.strings)
         self.before, self._ends_last = before_and_last(self.start, self.end)
         self.jump_lane = np.full(len(self.rows), MISSING, np.int64)
         self.jump_to = np.full(len(self.rows), MISSING, np.int64)
@@ -103,18 +103,18 @@ class Lane:
         return self.before.tolist(), self.jump_lane.tolist()
 
 
-def with_ties_by_name(rows: I64, gpu: Events, trace: RankTrace) -> I64:
+def with_ties_by_name(rows: I64, start: I64, length: I64, name: I32, strings: Strings) -> I64:
     """Return ascending rows with those of one start and one duration in order of their names.
 
-    The file may have them in any order, and one of them is the piece that ends last.
+    The file may have them in any order, and one of them is the piece that ends last. ``name`` is by
+    row; start and length are of the rows given, and of those returned as well.
     """
-    start, length = gpu.start_ns.take(rows), gpu.dur_ns.take(rows)
     alike = (start[1:] == start[:-1]) & (length[1:] == length[:-1])
     if not alike.any():
         return rows
     tied = np.append(alike, False) | np.append(False, alike)
-    names, place = unique_inverse(gpu.name.take(rows[tied]))
-    texts = [trace.strings[one] if one >= 0 else "" for one in names.tolist()]
+    names, place = unique_inverse(name.take(rows[tied]))
+    texts = [strings[one] if one >= 0 else "" for one in names.tolist()]
     order = sorted(range(len(names)), key=texts.__getitem__)
     rank = np.empty(len(names), np.int64)
     rank[order] = np.arange(len(names))
@@ -248,12 +248,19 @@ class Walk:
             return False
         lane, piece = last
         reached: dict[int, int] = {}
+        outside: dict[int, int] = {}  # of each lane, its first piece after the start of its window
         passed: set[tuple[int, int]] = set()
         while piece >= 0 and (lane, piece) not in passed:  # no circle, whatever the times are
             passed.add((lane, piece))
             lane, piece = self._across(lane, piece, opened, reached)
             window = opened[self.lanes[lane].rank.label]
-            chain, piece = self._along(lane, piece, window[0])
+            if lane not in outside:
+                starts = self.lanes[lane].start
+                outside[lane] = int(np.searchsorted(starts, window[0], side="right"))
+            chain, leads = self.lanes[lane].along(piece, outside[lane])
+            # The last piece may end where the window opens, so that none of it is in the window.
+            ended = leads < 0 or int(self.lanes[lane].end[leads]) <= window[0]
+            piece = MISSING if ended else leads
             reached[lane] = int(self.lanes[lane].start[chain[-1]])
             self._found[lane].append((path, chain, *window))
         self._held[lane].append((path, self._opened_late(lane, opened)))
@@ -288,16 +295,6 @@ class Walk:
             return lane, piece
         self.crossings += 1
         return other, there
-
-    def _along(self, lane: int, piece: int, opened_ns: int) -> tuple[I64, int]:
-        """Pieces back to the next that leads to another lane, and that one; -1 at the end.
-
-        The last piece may end where the window opens, so that none of it is in the window.
-        """
-        of = self.lanes[lane]
-        outside = int(np.searchsorted(of.start, opened_ns, side="right"))
-        chain, leads = of.along(piece, outside)
-        return chain, leads if leads >= 0 and int(of.end[leads]) > opened_ns else MISSING
 
     def last_work(self, opened: Windows) -> tuple[int, int] | None:
         """Return lane and piece of the work that ended last on corrected clocks, or None."""
