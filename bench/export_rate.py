@@ -22,8 +22,8 @@ from msgspec import structs
 from ccltui.export import perfetto_packets as packets
 from ccltui.export.perfetto_trace import perfetto_trace, places
 from ccltui.export.tables import write_tables
+from ccltui.metrics.view.instances import matched_calls
 from ccltui.metrics.view.job_view import View
-from ccltui.metrics.view.matched_calls import matched_calls
 from ccltui.parsers.columns import Events, RankTrace
 from ccltui.parsers.formats import in_memory
 from ccltui.parsers.job import open_job

@@ -19,7 +19,7 @@ from msgspec import structs
 
 from ccltui.export import perfetto_packets as packets
 from ccltui.metrics.collectives.matching.match import CONFIDENCES
-from ccltui.metrics.view.matched_calls import GroupCalls, matched_calls
+from ccltui.metrics.view.instances import GroupCalls, matched_calls
 from ccltui.parsers.array_types import I64, Bool
 from ccltui.parsers.columns import GROUPS, Events, Group, RankTrace
 from ccltui.parsers.numbers import duration

@@ -16,7 +16,7 @@ from ccltui.metrics import registry
 from ccltui.metrics.collectives.matching.match import CONFIDENCES
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.dimensions import DIMS
-from ccltui.metrics.view.matched_calls import matched_calls
+from ccltui.metrics.view.instances import matched_calls
 from ccltui.parsers.array_types import Bool
 from ccltui.parsers.columns import GROUPS, MISSING, Events, Group, RankTrace
 from ccltui.report.csv_text import csv_text

@@ -36,8 +36,8 @@ from ccltui.metrics.findings.causes.instance_report import describe
 from ccltui.metrics.inspection.event_facts import EventRef
 from ccltui.metrics.inspection.event_report import find_event, inspect_event
 from ccltui.metrics.view.collective_selection import describe_group
+from ccltui.metrics.view.instances import GroupCalls, matched_calls
 from ccltui.metrics.view.job_view import View
-from ccltui.metrics.view.matched_calls import GroupCalls, matched_calls
 from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.safe_text import printable
 from ccltui.report.job_diff import document

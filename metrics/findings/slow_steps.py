@@ -33,7 +33,7 @@ from ccltui.metrics.findings.causes.roots import (
 )
 from ccltui.metrics.findings.rank_time.step_parts import PARTS, StepParts, from_end, step_parts
 from ccltui.metrics.unavailable import Refusal
-from ccltui.metrics.view.exposed_waits import materiality_pct
+from ccltui.metrics.view.collective_selection import materiality_pct
 from ccltui.metrics.view.match_quality import confidence_limit
 from ccltui.parsers.numbers import duration
 

@@ -23,7 +23,7 @@ from ccltui.metrics.catalog.throughput import run_compare
 from ccltui.metrics.facts import FACTS, recorded, with_needs
 from ccltui.metrics.metric import Metric
 from ccltui.metrics.registry import find, metrics
-from ccltui.metrics.view.exposed_waits import MATERIALITY
+from ccltui.metrics.view.collective_selection import MATERIALITY
 from ccltui.metrics.view.job_view import View, ViewOptions
 from ccltui.parsers.job import Job
 

@@ -25,9 +25,13 @@ from ccltui.metrics.device.device_time import (
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal, refuse
-from ccltui.metrics.view.collective_selection import chosen_of, require_ranks
+from ccltui.metrics.view.collective_selection import (
+    ExposedWaits,
+    chosen_of,
+    exposed_waits,
+    require_ranks,
+)
 from ccltui.metrics.view.data_quality import without_device_times
-from ccltui.metrics.view.exposed_waits import ExposedWaits, exposed_waits
 from ccltui.metrics.view.match_quality import possible_match
 from ccltui.metrics.view.provenance import call_answer
 from ccltui.metrics.view.rank_view import of_rank, totals

@@ -21,11 +21,12 @@ from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.collective_selection import (
+    MATERIALITY,
+    MATERIALITY_TEXT,
     describe_group,
     require_ranks,
     source_of_times,
 )
-from ccltui.metrics.view.exposed_waits import MATERIALITY, MATERIALITY_TEXT
 from ccltui.metrics.view.match_quality import (
     coverage_of,
     match_reasons,

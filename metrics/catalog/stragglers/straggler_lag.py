@@ -22,19 +22,17 @@ from ccltui.metrics.findings.causes.roots import material_ranks, may_name_a_rank
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.collective_selection import (
-    chosen_of,
-    describe_group,
-    require_ranks,
-    source_of_times,
-    step_times,
-)
-from ccltui.metrics.view.exposed_waits import (
     MATERIALITY,
     MATERIALITY_TEXT,
     ExposedWaits,
+    chosen_of,
+    describe_group,
     exposed_waits,
     material_ns,
     rank_time_ns,
+    require_ranks,
+    source_of_times,
+    step_times,
 )
 from ccltui.metrics.view.match_quality import (
     coverage_of,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ccltui.metrics.findings.replay.verdict_details import verdict_details
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
-from ccltui.metrics.view.exposed_waits import MATERIALITY
+from ccltui.metrics.view.collective_selection import MATERIALITY
 from ccltui.metrics.view.provenance import answer
 
 if TYPE_CHECKING:

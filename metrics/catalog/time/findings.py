@@ -10,7 +10,7 @@ from ccltui.metrics.findings.recordings.answer import answer_of
 from ccltui.metrics.findings.waits.own_times import busy_by_step
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason, Result
-from ccltui.metrics.view.exposed_waits import MATERIALITY, MATERIALITY_TEXT
+from ccltui.metrics.view.collective_selection import MATERIALITY, MATERIALITY_TEXT
 from ccltui.metrics.view.provenance import answer, require_traces
 from ccltui.metrics.view.rank_view import in_turn, of_rank, totals
 from ccltui.metrics.view.viewer_losses import overlapping

@@ -22,7 +22,7 @@ from ccltui.metrics.findings.slow_steps import (
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import refuse
-from ccltui.metrics.view.exposed_waits import MATERIALITY
+from ccltui.metrics.view.collective_selection import MATERIALITY
 from ccltui.metrics.view.provenance import answer
 from ccltui.metrics.workload.job_steps import StepTimes, step_times, warnings_of_markers
 

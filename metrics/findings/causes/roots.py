@@ -36,13 +36,15 @@ from ccltui.metrics.findings.causes.cause_search import (
     starts_recording,
 )
 from ccltui.metrics.findings.causes.chain import NOT_RECORDED, PIPELINE, chains_of
-from ccltui.metrics.view.collective_selection import Part, parts_of, require_ranks
-from ccltui.metrics.view.exposed_waits import (
+from ccltui.metrics.view.collective_selection import (
     ExposedWaits,
+    Part,
     exposed_waits,
     material_ns,
     materiality_pct,
+    parts_of,
     rank_time_ns,
+    require_ranks,
 )
 from ccltui.metrics.view.match_quality import confidence_limit, possible_match
 from ccltui.parsers.columns import MISSING

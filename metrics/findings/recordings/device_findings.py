@@ -29,18 +29,16 @@ from ccltui.metrics.findings.rank_time.partition import (
     total_of,
 )
 from ccltui.metrics.findings.rank_time.portions import Portions, portions_of
-from ccltui.metrics.findings.recordings.graph_findings import with_slow_node
-from ccltui.metrics.findings.recordings.serving_findings import (
-    by_replica,
-    prefill_apart,
-    slow_replicas,
-)
-from ccltui.metrics.findings.recordings.slow_operators import slow_operator
-from ccltui.metrics.findings.recordings.step_findings import (
+from ccltui.metrics.findings.recordings.single_findings import (
     SlowLengths,
+    by_replica,
     in_slow_steps,
+    prefill_apart,
     slow_finding,
     slow_lengths,
+    slow_operator,
+    slow_replicas,
+    with_slow_node,
 )
 from ccltui.metrics.findings.sentences import (
     CAUSES,

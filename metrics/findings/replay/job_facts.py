@@ -22,7 +22,7 @@ from ccltui.metrics.findings.replay.lines.step_lines import SOON_NS
 from ccltui.metrics.model.classify import MEM, TYPES, any_name, distinct
 from ccltui.metrics.model.rank_steps import launched_before_recording
 from ccltui.metrics.result import Reason
-from ccltui.metrics.view.exposed_waits import materiality_pct
+from ccltui.metrics.view.collective_selection import materiality_pct
 from ccltui.parsers.array_types import F64, I64
 from ccltui.parsers.columns import UNTIMED
 from ccltui.parsers.safe_text import listed

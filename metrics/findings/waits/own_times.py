@@ -10,7 +10,9 @@ host while they wait in collectives. One that waits itself is not (`busiest`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -26,14 +28,26 @@ from ccltui.metrics.findings.rank_time.idle_causes import causes_of, idle_of
 from ccltui.metrics.findings.replay.ladder import ladder_of
 from ccltui.metrics.findings.replay.lines.step_lines import main_rows
 from ccltui.metrics.model.classify import COMP, TYPES
-from ccltui.metrics.model.host_names import host_of
 from ccltui.metrics.model.kernel_names import bare_name
 from ccltui.metrics.unavailable import Refusal
 from ccltui.parsers.array_types import F64, I64, Bool
+from ccltui.parsers.columns import RankTrace
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
     from ccltui.metrics.view.rank_view import RankView
+
+_DEFAULT_NAME: Final = re.compile(r"(?P<host>.+)_\d+\.\d{13,}\.pt\.trace\.json(?:\.gz)?")
+"""What PyTorch's `tensorboard_trace_handler` calls a file by default: host, process, and time."""
+
+
+def host_of(trace: RankTrace) -> str:
+    """Return the host that a file states, else that in its name, "" where neither is known."""
+    if trace.host:
+        return trace.host
+    found = _DEFAULT_NAME.fullmatch(PurePath(trace.source.path).name)
+    return found["host"] if found else ""
+
 
 LEAST_EXCESS: Final = 0.05
 """Share by which kernels of a slow rank take longer: devices of a kind differ by some per cent."""

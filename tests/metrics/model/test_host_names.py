@@ -6,8 +6,7 @@ import pytest
 from factories import job, kernel, rank_trace
 from msgspec.structs import replace
 
-from ccltui.metrics.findings.waits.own_times import slower_ranks
-from ccltui.metrics.model.host_names import host_of
+from ccltui.metrics.findings.waits.own_times import host_of, slower_ranks
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.columns import RankTrace
 

@@ -1,16 +1,30 @@
-"""A job as lines of work that can be replayed: the input of slowdown and verdict."""
+"""A job as lines of work that can be replayed: the input of slowdown and verdict.
+
+One kernel that sends and receives ends a pass and begins the next one: as two calls of the same
+time it is replayed as such transfers are that have a kernel each.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ccltui.metrics.arrays.reductions import distinct_values, median_along
+from ccltui.metrics.collectives.matching.match import (
+    RECV,
+    SEND,
+    SENDRECV,
+    GroupMatch,
+    Matches,
+    MatchInput,
+    Pairs,
+    match_p2p,
+)
 from ccltui.metrics.facts import fact
 from ccltui.metrics.findings.replay.lines.call_table import (
     CallTable,
@@ -23,7 +37,6 @@ from ccltui.metrics.findings.replay.lines.line_operations import (
     UnitTable,
     line_operations,
 )
-from ccltui.metrics.findings.replay.lines.linked_calls import LinkedCalls, linked_calls
 from ccltui.metrics.findings.replay.lines.pass_units import (
     BACKWARD_PASS,
     FORWARD_PASS,
@@ -53,9 +66,52 @@ from ccltui.metrics.view.data_quality import ranks_of
 from ccltui.parsers.array_types import F64, I64, Bool
 
 if TYPE_CHECKING:
-    from ccltui.metrics.collectives.matching.match import MatchInput
     from ccltui.metrics.model.rank_facts import RankFacts
     from ccltui.metrics.view.job_view import View
+
+
+class LinkedCalls(NamedTuple):
+    """Calls of each rank, matched collectives and pairs of transfers, which index these calls."""
+
+    inputs: Sequence[MatchInput]
+    matches: Matches
+    pairs: Pairs
+
+
+def linked_calls(view: View) -> LinkedCalls:
+    """Return the calls of a view: those that it has where none is a batch, else copies."""
+    inputs = view.match_inputs
+    batches = [(item.calls.kind == SENDRECV) & (item.calls.dst >= 0) for item in inputs]
+    if not any(one.any() for one in batches):
+        return LinkedCalls(inputs, view.matches, view.pairs)
+    separate = [_separate(item, one) for item, one in zip(inputs, batches, strict=True)]
+    moved = {
+        item.label: np.cumsum(1 + one) - (1 + one)
+        for item, one in zip(inputs, batches, strict=True)
+    }
+    groups = tuple(_moved(match, moved) for match in view.matches.groups)
+    matches = replace(view.matches, groups=groups)
+    return LinkedCalls(separate, matches, match_p2p(separate, view.groups))
+
+
+def _separate(item: MatchInput, batch: Bool) -> MatchInput:
+    """Return the calls of a rank with a send and a receive for each batch."""
+    source = np.repeat(np.arange(len(batch)), 1 + batch)
+    calls, both = item.calls.take(source), batch[source]
+    second = both & (np.diff(source, prepend=-1) == 0)
+    kind = np.where(both, np.where(second, RECV, SEND), calls.kind).astype(calls.kind.dtype)
+    own = -1 if item.rank is None else item.rank
+    src, dst = np.where(both & ~second, own, calls.src), np.where(second, own, calls.dst)
+    return replace(item, calls=replace(calls, kind=kind, src=src, dst=dst))
+
+
+def _moved(match: GroupMatch, moved: dict[str, I64]) -> GroupMatch:
+    columns = [
+        np.where(column >= 0, moved[label][np.maximum(column, 0)], column)
+        for label, column in zip(match.labels, match.rows.T, strict=True)
+    ]
+    return replace(match, rows=np.stack(columns, axis=1))
+
 
 MIN_TOLERANCE_NS: Final = 20_000
 """Two ranks, or a call and a kernel, may be recorded apart by this much."""

@@ -13,7 +13,7 @@ from ccltui.metrics.catalog.stragglers.straggler_cause import straggler_cause
 from ccltui.metrics.catalog.stragglers.straggler_lag import straggler_lag
 from ccltui.metrics.findings.causes import roots
 from ccltui.metrics.findings.rank_time.partition import partition
-from ccltui.metrics.view.exposed_waits import exposed_waits
+from ccltui.metrics.view.collective_selection import exposed_waits
 from ccltui.metrics.view.job_view import View
 from ccltui.metrics.view.match_quality import coverage_of
 from ccltui.parsers.columns import ProcessGroup, RankTrace
