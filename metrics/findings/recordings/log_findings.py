@@ -18,6 +18,7 @@ from ccltui.metrics.findings.recordings.inspector_findings import (
     inspector_findings,
     inspector_unknown,
 )
+from ccltui.metrics.findings.recordings.nccl_start_findings import nccl_start
 from ccltui.metrics.findings.recordings.run_findings import log_parts
 from ccltui.metrics.findings.sentences import RECORD
 from ccltui.metrics.hangs.find_hang import hang_of
@@ -87,7 +88,7 @@ def log_answer(view: View) -> Answer | None:
         *_comms_summary(view),
         *log_parts(view),
         *_run(view),
-    ]
+    ] or [*nccl_start(view)]
     if not found:
         return None
     unknown = inspector_unknown(view) if inspected else ()

@@ -95,3 +95,21 @@ def test_lost_connections_follow_from_a_time_out(tmp_path: Path) -> None:
 )
 def test_sentences(tmp_path: Path, text: str, sentence: str) -> None:
     assert answered(tmp_path, out=text).findings[0].text == sentence
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            "h1:1:2 [0] NCCL INFO comm 0x7f rank 0 nranks 4 cudaDev 0 - Init COMPLETE\n"
+            "h2:1:2 [0] NCCL INFO comm 0x7e rank 2 nranks 4 cudaDev 0 - Init COMPLETE\n",
+            "NCCL's log on 2 hosts has no error; 2 of 4 ranks print that their start is complete.",
+        ),
+        (
+            "h1:1:2 [0] NCCL INFO Channel 00 : 0[1b0] -> 1[1c0] via P2P/IPC\n",
+            "NCCL's log on 1 host has no error, and no rank prints that its start is complete.",
+        ),
+    ],
+)
+def test_how_far_the_start_of_nccl_came(tmp_path: Path, text: str, sentence: str) -> None:
+    assert answered(tmp_path, nccl=text).findings[0].text == sentence
