@@ -467,16 +467,16 @@ def host_times(
     and how many were checked.
     """
     cdef const int64_t[::1] line_first, line_size, line_origin, start, reach, idle
-    cdef const int32_t[::1] at, call
-    cdef const int64_t[::1] begun, lasted, behind
+    cdef const int32_t[::1] at, call, behind
+    cdef const int64_t[::1] begun, lasted
     cdef const int8_t[::1] kind
     cdef double[::1] host
-    cdef int64_t[::1] delay, gap
+    cdef int64_t[:, ::1] wait
     line_first, line_size, line_origin = lines
     start, reach, idle = kernels
     kind, at, call = operations
     begun, lasted, behind = calls
-    host, delay, gap = found
+    host, wait = found
     cdef int64_t early = 0, checked = 0
     cdef int64_t origin, kernel, size, before, begins, reached, last_begins, late, ended, which
     cdef int64_t waited = 0, through = 0
@@ -521,13 +521,13 @@ def host_times(
                     late = begun[which] - reached
                     checked += 1
                     early += late < -tolerance
-                    delay[which] = max(late, 0)
-                    gap[which] = 0
+                    wait[which, 0] = max(late, 0)
+                    wait[which, 1] = 0
                     if behind[which] >= 0:
                         ended = begun[behind[which]] + lasted[behind[which]]
                         if begun[which] - ended <= queued_ns:
-                            delay[which] = 0
-                            gap[which] = max(begun[which] - ended, 0)
+                            wait[which, 0] = 0
+                            wait[which, 1] = max(begun[which] - ended, 0)
     return early, checked
 
 

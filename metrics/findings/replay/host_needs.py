@@ -44,13 +44,30 @@ STEADY: Final = 0.5
 class Idle(NamedTuple):
     """Idle time for hosts: before each operation, float64 ns, and at calls and begins of lines.
 
-    ``delay_ns`` and ``gap_ns`` are by call (see `Operations`), ``begin_ns`` is by line.
+    ``wait_ns`` [calls, 2] are delay and gap of calls (see `Operations`), ``begin_ns`` is by line.
     """
 
     host_ns: F64
-    delay_ns: I64
-    gap_ns: I64
+    wait_ns: I64
     begin_ns: F64
+
+
+_TOGETHER: Final = 64
+"""Lines whose numbers are added up at a time: of all the lines the indices alone take long."""
+
+
+def sums_by_line(values: F64 | I64, first: I64) -> F64:
+    """Return the sum of the values of each line, which lie one after another from ``first`` on."""
+    edges = range(0, len(first) - 1, _TOGETHER)
+    return np.concatenate(
+        [np.empty(0), *(_sums(values, first[begin : begin + _TOGETHER + 1]) for begin in edges)]
+    )
+
+
+def _sums(values: F64 | I64, first: I64) -> F64:
+    sizes = np.diff(first)
+    line, mine = np.repeat(np.arange(len(sizes)), sizes), values[first[0] : first[-1]]
+    return np.bincount(line, mine, len(sizes)).astype(np.float64)
 
 
 class HostIdle(Struct, frozen=True, dict=True):
@@ -68,7 +85,7 @@ class HostIdle(Struct, frozen=True, dict=True):
     def recorded(self) -> Idle:
         """As recorded."""
         one = self.job.operations
-        return Idle(one.host_ns, one.delay_ns, one.gap_ns, self.job.begin_ns)
+        return Idle(one.host_ns, one.wait_ns, self.job.begin_ns)
 
     @cached_property
     def line(self) -> I32:
@@ -81,8 +98,12 @@ class HostIdle(Struct, frozen=True, dict=True):
         """Lines that compute longer or shorter than their like in the same step."""
         table = self.job.table
         count, number = joint_inverse(self.place[table.rank], table.step)
-        work = np.bincount(self.line, self.job.operations.compute_ns, table.num_lines)
-        return slow_ones(work.astype(np.float64), number, count)
+        return slow_ones(self.work_ns, number, count)
+
+    @cached_property
+    def work_ns(self) -> F64:
+        """Compute time of each line."""
+        return sums_by_line(self.job.operations.compute_ns, self.job.operations.first)
 
     @cached_property
     def typical(self) -> Idle:
@@ -91,26 +112,29 @@ class HostIdle(Struct, frozen=True, dict=True):
         Ranks that compute longer hide the gaps that their hosts leave: the others tell these.
         """
         own, table = self.recorded, self.job.table
-        (host,) = self._usual([own.host_ns], self.job.operations.first)
-        calls = [own.delay_ns.astype(np.float64), own.gap_ns.astype(np.float64)]
-        delay, gap = (np.rint(one).astype(np.int64) for one in self._usual(calls, table.first_call))
+        host = self._usual(own.host_ns, self.job.operations.first)
+        wait = np.empty_like(own.wait_ns)
+        for column in range(2):
+            values = own.wait_ns[:, column].astype(np.float64)
+            np.rint(self._usual(values, table.first_call), out=wait[:, column], casting="unsafe")
         # One that begins where it ended the step before follows that end in the replay.
         begin = np.maximum(own.begin_ns, 0)
         usual = lower_medians(begin, table.step, self.job.num_steps)[table.step]
-        return Idle(host, delay, gap, np.minimum(own.begin_ns, usual))
+        return Idle(host, wait, np.minimum(own.begin_ns, usual))
 
-    def _usual(self, columns: Sequence[F64], first: I64) -> list[F64]:
+    def _usual(self, values: F64, first: I64) -> F64:
         """Lower median of values at one place of a program in a step, over ranks that are not slow.
 
         A rank that is alone with its program keeps as much as the typical one of all has. Lines of
         one program in one step are rows of a table: no place is looked up.
 
         Args:
-            columns: values of operations or calls, those of a line one after another.
+            values: of operations or calls, those of a line one after another.
             first: place of the first of each line, and the number of all.
         """
         sizes = np.diff(first)
-        found = [values * np.repeat(self._kept_alone, sizes) for values in columns]
+        usual = np.repeat(self._kept_alone, sizes)
+        usual *= values
         _, alike = joint_inverse(self.job.program_of_line, self.job.table.step)
         for _, lines in rows_by_value(alike):
             begin = 0
@@ -120,11 +144,10 @@ class HostIdle(Struct, frozen=True, dict=True):
                 counted = ~self.slow[here]
                 rows = (places[counted] if counted.any() else places).T
                 middle = (rows.shape[1] - 1) // 2
-                for values, usual in zip(columns, found, strict=True):
-                    if len(here) > 1:
-                        usual[places] = np.partition(values[rows], middle, axis=1)[:, middle]
+                if len(here) > 1:
+                    usual[places] = np.partition(values[rows], middle, axis=1)[:, middle]
                 begin = stop
-        return found
+        return usual
 
     @cached_property
     def _kept_alone(self) -> F64:
@@ -136,8 +159,8 @@ class HostIdle(Struct, frozen=True, dict=True):
     def _sum(self, idle: Idle) -> F64:
         """Idle time of each line, float64 ns."""
         table = self.job.table
-        found = np.bincount(self.line, idle.host_ns, table.num_lines)
-        found += np.bincount(table.line, idle.delay_ns, table.num_lines)
+        found = sums_by_line(idle.host_ns, self.job.operations.first)
+        found += sums_by_line(idle.wait_ns[:, 0], table.first_call)
         return np.asarray(found + np.maximum(idle.begin_ns, 0))
 
     def host_with_typical(self, lines: Bool) -> F64:
@@ -156,7 +179,7 @@ class HostIdle(Struct, frozen=True, dict=True):
         waits = (operations.kind == WAIT) & ~self._inside_stage[operations.call]
         run = np.cumsum(waits) + self.line  # neither goes back
         # A line that has less to do in all is behind its launches at the end.
-        longer = np.bincount(self.line, longer_ns, self.job.table.num_lines) > 0
+        longer = sums_by_line(longer_ns, operations.first) > 0
         added = np.where(longer[self.line], np.maximum(longer_ns, 0.0), 0.0)
         net = np.cumsum(added - own.host_ns)
         # Work that is ahead of its launches is never negative: a running maximum gives it.

@@ -164,13 +164,10 @@ class Ladder(Struct, frozen=True, dict=True):
 
     def _times(self, compute_ns: F64, idle: Idle, lines: Bool) -> Times:
         """Times of the lines in a mask; memory of the others is not even touched."""
-        job, calls = self.job, len(self.job.table.line)
-        found = Times(np.empty(len(compute_ns)), np.empty((calls, 2), np.int64))
-        for here in stretches(lines, job.operations.first):
-            np.add(compute_ns[here], idle.host_ns[here], out=found.advance_ns[here])
-        for here in stretches(lines, job.table.first_call):
-            found.call_ns[here, 0], found.call_ns[here, 1] = idle.delay_ns[here], idle.gap_ns[here]
-        return found
+        advance = np.empty(len(compute_ns))
+        for here in stretches(lines, self.job.operations.first):
+            np.add(compute_ns[here], idle.host_ns[here], out=advance[here])
+        return Times(advance, idle.wait_ns)
 
     def ends(
         self,
@@ -253,10 +250,7 @@ class Ladder(Struct, frozen=True, dict=True):
         No step becomes shorter than the device work that is recorded of its typical rank.
         """
         job, table = self.job, self.job.table
-        work = np.bincount(self.idle.line, job.operations.compute_ns, table.num_lines).astype(
-            np.float64
-        )
-        typical = lower_medians(work, table.step, job.num_steps)
+        typical = lower_medians(self.idle.work_ns, table.step, job.num_steps)
         return float(np.maximum(self.delayed - typical, 0.0).mean())
 
     @cached_property

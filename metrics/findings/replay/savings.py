@@ -22,7 +22,7 @@ from ccltui.metrics.arrays.reductions import (
 )
 from ccltui.metrics.arrays.statistics import milliseconds
 from ccltui.metrics.arrays.typical import lower_medians, typical_of_groups
-from ccltui.metrics.findings.replay.host_needs import MAX_LAUNCHING, hosts_bind
+from ccltui.metrics.findings.replay.host_needs import MAX_LAUNCHING, hosts_bind, sums_by_line
 from ccltui.metrics.findings.replay.job_facts import JobFacts, job_facts, lost_reasons, lost_records
 from ccltui.metrics.findings.replay.ladder import (
     MAX_UNKNOWN_TRANSFERS,
@@ -255,11 +255,13 @@ class Savings(Struct, frozen=True, dict=True):
     def suspects(self, most: int) -> Sequence[int]:
         """Ranks that compute and idle longer than their like, those first that do so most."""
         job, table = self.ladder.job, self.ladder.job.table
-        idle, own, typical = self.ladder.idle, self.ladder.idle.recorded, self.ladder.idle.typical
-        longer = job.operations.compute_ns - self._typical_segments + own.host_ns - typical.host_ns
-        excess = np.bincount(idle.line, np.maximum(longer, 0), table.num_lines)
-        delayed = own.delay_ns - typical.delay_ns
-        excess += np.bincount(table.line, np.maximum(delayed, 0), table.num_lines)
+        own, typical = self.ladder.idle.recorded, self.ladder.idle.typical
+        longer = job.operations.compute_ns - self._typical_segments
+        longer += own.host_ns
+        longer -= typical.host_ns
+        excess = sums_by_line(np.maximum(longer, 0, out=longer), job.operations.first)
+        delayed = own.wait_ns[:, 0] - typical.wait_ns[:, 0]
+        excess += sums_by_line(np.maximum(delayed, 0), table.first_call)
         excess += np.maximum(own.begin_ns - typical.begin_ns, 0)
         by_rank = np.bincount(table.rank, excess, len(job.labels))
         order = np.argsort(-by_rank, kind="stable")[:most]

@@ -44,7 +44,7 @@ def program_places(job: JobLines) -> I64:
     """Return the number of the set of ranks that each rank is compared with, int64 by rank."""
     program = _programs_of_steps(job)
     usual = np.array([_usual(one) for one in program], np.int64)
-    first = len(job.positions.programs)
+    first = len(job.programs)
     numbers: dict[bytes, int] = {}
     place = usual.copy()
     for rank in np.flatnonzero(usual < 0).tolist():

@@ -424,7 +424,7 @@ class Rules:
 
         The replay takes such a call for work of one rank: what delays it looks like its host.
         """
-        table, delay = self.ladder.job.table, self.ladder.job.operations.delay_ns
+        table, delay = self.ladder.job.table, self.ladder.job.operations.wait_ns[:, 0]
         alone = table.instance < 0
         rank = table.rank[table.line[alone]]
         waits = np.bincount(rank, weights=(delay + table.dur_ns)[alone])

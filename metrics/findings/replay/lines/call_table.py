@@ -7,13 +7,16 @@ in their lines.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 from msgspec import Struct
+from msgspec.structs import replace
 
-from ccltui.metrics.arrays.reductions import distinct_values, row_all, stable_order, unique_inverse
+from ccltui.metrics.arrays.reductions import distinct_values, stable_order, unique_inverse
 from ccltui.metrics.collectives.matching.match import LOW, RECV, SEND, Matches, MatchInput, Pairs
 from ccltui.metrics.findings.replay.lines.stage_order import Stages
 from ccltui.metrics.findings.replay.lines.step_lines import StepLines
@@ -47,19 +50,19 @@ class CallTable(Struct, frozen=True):
     rank: I64
     step: I64
     first_call: I64
-    line: I64
-    token: I64
+    line: I32
+    token: I32
     kind: I8
     direction: I8
-    posted: I64
-    resumed: I64
+    posted: I32
+    resumed: I32
     waited: Bool
     launched: Bool
     row: I32
     start_ns: I64
     dur_ns: I64
-    behind: I64
-    instance: I64
+    behind: I32
+    instance: I32
     transfer_ns: I64
     group: I64
     pair: I64
@@ -72,6 +75,11 @@ class CallTable(Struct, frozen=True):
     def num_lines(self) -> int:
         """Number of lines."""
         return len(self.rank)
+
+    def without_positions(self) -> CallTable:
+        """Return the table without what only positions and operations are found from."""
+        none, flags = np.empty(0, np.int32), np.empty(0, np.bool_)
+        return replace(self, posted=none, resumed=none, waited=flags, launched=flags)
 
 
 def call_table(
@@ -91,54 +99,65 @@ def call_table(
         direction[index][pairs.send_row[sent]] = stages.direction[sent]
         direction[index][pairs.recv_row[received]] = stages.direction[received]
     classes = _group_classes(groups)
-    line = np.concatenate([one.line + offset[i] for i, one in enumerate(lines)])
+
+    def joined(name: str) -> npt.NDArray[Any]:
+        """A column of the lines of all ranks."""
+        return np.concatenate([getattr(one, name) for one in lines])
+
+    # A column of all calls takes tens of MB in a large job: those that are in no order yet are
+    # replaced one by one.
+    line = np.concatenate([one.line + offset[i] for i, one in enumerate(lines)], dtype=np.int32)
     towards = np.concatenate([direction[i][one.row] for i, one in enumerate(lines)])
     kind = np.concatenate([inputs[i].calls.kind[one.row] for i, one in enumerate(lines)])
-    number = np.concatenate(
-        [classes[inputs[i].calls.group[one.row]] for i, one in enumerate(lines)]
+    token = np.concatenate(
+        [classes[inputs[i].calls.group[one.row]] for i, one in enumerate(lines)], dtype=np.int32
     )
-    token = (number * 64 + kind) * _DIRECTIONS + towards
-    origin = np.concatenate([one.origin_ns for one in lines])
-    start = np.concatenate([one.call_start_ns for one in lines]) - origin[line]
+    token = (token * 64 + kind) * _DIRECTIONS + towards
+    start = joined("call_start_ns")
+    start -= joined("origin_ns").take(line)
     order = _in_order(start, token, line)
-    place = np.empty(len(order), np.int64)
+    line, towards, kind = line.take(order), towards.take(order), kind.take(order)
+    token, start = token.take(order), start.take(order)
+    place = np.empty(len(order) + 1, np.int32)
     place[order] = np.arange(len(order))
+    place[-1] = -1  # of no call
     first = np.concatenate(([0], np.cumsum([len(one.row) for one in lines])))
     behind = np.concatenate([_moved(one.behind, first[i]) for i, one in enumerate(lines)])
-    behind = np.where(behind >= 0, np.append(place, -1)[behind], -1)
-    found = [np.full(len(item.calls), -1, np.int64) for item in inputs]
+    behind = place.take(behind.take(order))
+    found = [np.full(len(item.calls), -1, np.int32) for item in inputs]
     for i, one in enumerate(lines):
         found[i][one.row] = place[first[i] : first[i + 1]]
-    step = np.searchsorted(step_ids, np.concatenate([one.steps for one in lines]))
-    dur = np.concatenate([one.call_dur_ns for one in lines])[order]
-    members = _Instances(found, step[line[order]], inputs, _ordinals(line[order], token[order]))
+    del place
+    step = np.searchsorted(step_ids, joined("steps"))
+    dur = joined("call_dur_ns").take(order)
+    members = _Instances(found, step.take(line), inputs, lambda: _ordinals(line, token))
     members.add_matches(matches)
     members.add_pairs(pairs, stages)
+    del found
     instance = members.instance
     group, pair, alike, size, uneven = members.columns()
-    transfer = np.full(members.count, np.iinfo(np.int64).max)
-    part = instance >= 0
-    np.minimum.at(transfer, instance[part], dur[part])
+    transfer = np.full(members.count + 1, np.iinfo(np.int64).max)
+    np.minimum.at(transfer, instance, dur)  # calls in no instance change the last one
     total = max(int(dur.sum()), 1)
     return CallTable(
         step_ids=step_ids,
         rank=np.repeat(np.arange(len(lines)), np.diff(offset)),
         step=step,
-        first_call=np.searchsorted(line[order], np.arange(offset[-1] + 1)),
-        line=line[order],
-        token=token[order],
-        kind=kind[order],
-        direction=towards[order],
-        posted=np.concatenate([one.posted for one in lines])[order],
-        resumed=np.concatenate([one.resumed for one in lines])[order],
-        waited=np.concatenate([one.waited for one in lines])[order],
-        launched=np.concatenate([one.launched for one in lines])[order],
-        row=np.concatenate([one.row for one in lines])[order].astype(np.int32),
-        start_ns=start[order],
+        first_call=np.searchsorted(line, np.arange(offset[-1] + 1, dtype=np.int32)),
+        line=line,
+        token=token,
+        kind=kind,
+        direction=towards,
+        posted=joined("posted").astype(np.int32).take(order),
+        resumed=joined("resumed").astype(np.int32).take(order),
+        waited=joined("waited").take(order),
+        launched=joined("launched").take(order),
+        row=joined("row").astype(np.int32).take(order),
+        start_ns=start,
         dur_ns=dur,
-        behind=behind[order],
+        behind=behind,
         instance=instance,
-        transfer_ns=transfer,
+        transfer_ns=transfer[:-1],
         group=group,
         pair=pair,
         alike=alike,
@@ -148,15 +167,16 @@ def call_table(
     )
 
 
-def _in_order(start: I64, token: I64, line: I64) -> I64:
+def _in_order(start: I64, token: I32, line: I32) -> I64:
     """Order of calls by line, then by token, then by start."""
     inside = line[1:] == line[:-1]
     if (inside & (start[1:] < start[:-1])).any():
         return np.asarray(np.lexsort((start, token, line)))
-    return stable_order(line * (int(token.max(initial=0)) + 1) + token)  # starts ascend already
+    key = line * np.int64(int(token.max(initial=0)) + 1)
+    return stable_order(key + token)  # starts ascend already
 
 
-def _ordinals(line: I64, token: I64) -> I64:
+def _ordinals(line: I32, token: I32) -> I64:
     """Place of each call among those of its line that are the same, of calls in order."""
     number = np.arange(len(line))
     begins = np.ones(len(line), np.bool_)
@@ -181,34 +201,45 @@ class _Instances:
     """Numbers the collectives and transfers whose members are all in lines of one step."""
 
     def __init__(
-        self, found: Sequence[I64], step: I64, inputs: Sequence[MatchInput], ordinal: I64
+        self,
+        found: Sequence[I32],
+        step: I64,
+        inputs: Sequence[MatchInput],
+        ordinals: Callable[[], I64],
     ) -> None:
-        self.found, self.step, self.inputs = found, step, inputs
-        self.ordinal = np.append(ordinal, 0)
+        self.found, self.inputs = found, inputs
+        self._step = np.append(step.astype(np.int32), np.int32(-1))  # the last one of no call
+        self._ordinals = ordinals
         self.index = {item.label: number for number, item in enumerate(inputs)}
-        self.instance = np.full(len(step), -1, np.int64)
+        self.instance = np.full(len(step), -1, np.int32)
         self.is_low = np.zeros(len(step), np.bool_)
         self.count = 0
         self._parts: list[_Columns] = []
 
+    @cached_property
+    def _ordinal(self) -> I64:
+        """Place of each call among those of its line that are the same; the last one of no call."""
+        return np.append(self._ordinals(), 0)
+
     def add_matches(self, matches: Matches) -> None:
         for match in matches.groups:
             inputs = [self.index[label] for label in match.labels]
-            rows = match.rows[match.usable]
+            rows = match.rows if match.usable.all() else match.rows[match.usable]
             calls = self.inputs[inputs[0]].calls
-            members = np.stack(
-                [self.found[i][rows[:, column]] for column, i in enumerate(inputs)], axis=1
-            )
+            members = [self.found[i][rows[:, column]] for column, i in enumerate(inputs)]
             # Communicators in step, taken for one, keep their members waiting as one does.
             sure = ((match.confidence > LOW) | match.in_step)[match.usable]
             kept = self._in_one_step(members)
-            self.is_low[members[kept & ~sure].ravel()] = True
+            doubtful = np.flatnonzero(kept & ~sure)
+            for one in members if len(doubtful) else ():
+                self.is_low[one[doubtful]] = True
             kept &= sure
             # Without sizes, calls at one place in their program are of one size.
             sent = calls.message_bytes[rows[:, 0]]
             is_exchange = (calls.kind[rows[:, 0]] == _ALL_TO_ALL) & (sent > 0)
             size = np.where(is_exchange, np.rint(np.log2(np.maximum(sent, 1))), sent)
-            size = np.where(size >= 0, size, -2 - self.ordinal[members[:, 0]])
+            if (size < 0).any():
+                size = np.where(size >= 0, size, -2 - self._ordinal[members[0]])
             hosts = {self.inputs[i].host for i in inputs}
             alike = np.stack(
                 [
@@ -222,50 +253,61 @@ class _Instances:
             self._add(members, kept, match.group, (none, alike, sent, uneven))
 
     def add_pairs(self, pairs: Pairs, stages: Stages) -> None:
-        members = np.full((len(pairs), 2), -1, np.int64)
+        members = np.full((2, len(pairs)), -1, np.int32)
         size = np.full(len(pairs), -1, np.int64)
         for index, item in enumerate(self.inputs):
             sent, received = pairs.sender == index, pairs.receiver == index
-            members[sent, 0] = self.found[index][pairs.send_row[sent]]
-            members[received, 1] = self.found[index][pairs.recv_row[received]]
+            members[0, sent] = self.found[index][pairs.send_row[sent]]
+            members[1, received] = self.found[index][pairs.recv_row[received]]
             size[sent] = item.calls.message_bytes[pairs.send_row[sent]]
         host = unique_inverse(np.array([item.host for item in self.inputs] or [""]))[1]
         away = host[pairs.sender] != host[pairs.receiver]
         alike = np.stack(
             [np.full(len(pairs), -1 - stages.direction), size, np.full(len(pairs), 2), away]
         )
-        kept = self._in_one_step(members)
+        kept = self._in_one_step(list(members))
         sides = np.stack([pairs.sender, pairs.receiver], axis=1)
-        self._add(members, kept, -1, (sides, alike, size, np.ones(len(pairs))))
+        self._add(list(members), kept, -1, (sides, alike, size, np.ones(len(pairs))))
 
     def _unevenness(self, inputs: Sequence[int], rows: I64) -> F64:
         """Largest share of the data of each instance on one member over the mean share."""
         found = np.ones(len(rows))
         for name in ("in_elems", "out_elems"):
-            count = np.stack(
-                [
-                    getattr(self.inputs[i].calls, name)[rows[:, column]]
-                    for column, i in enumerate(inputs)
-                ]
-            ).astype(np.float64)
-            known = (count > 0).all(axis=0)
-            mean = np.where(known, count.mean(axis=0), 1.0)
-            found = np.where(known, np.maximum(found, count.max(axis=0) / mean), found)
+            total, most = np.zeros((2, len(rows)))
+            known = np.ones(len(rows), np.bool_)
+            for column, i in enumerate(inputs):
+                count = getattr(self.inputs[i].calls, name)[rows[:, column]]
+                known &= count > 0
+                total += count
+                np.maximum(most, count, out=most)
+            mean = np.where(known, total / len(inputs), 1.0)
+            found = np.where(known, np.maximum(found, most / mean), found)
         return found
 
-    def _in_one_step(self, members: I64) -> Bool:
-        step = self.step.take(members, mode="clip") if len(self.step) else members
-        return row_all((members >= 0) & (step == step[:, :1]))
+    def _in_one_step(self, members: Sequence[I32]) -> Bool:
+        """Instances whose members are all in lines of one step; a call of each by member."""
+        step, *others = (self._step[one] for one in members)
+        found = np.asarray(step >= 0)
+        for other in others:
+            found &= other == step
+        return found
 
-    def _add(self, members: I64, kept: Bool, group: int, about: tuple[I64, I64, I64, F64]) -> None:
+    def _add(
+        self,
+        members: Sequence[I32],
+        kept: Bool,
+        group: int,
+        about: tuple[I64, I64, I64, F64],
+    ) -> None:
         """Add the instances in a mask; ``about`` are their pair, alike, bytes and uneven."""
         pair, alike, size, uneven = about
-        members = members[kept]
-        number = self.count + np.arange(len(members))
-        self.instance[members] = number[:, np.newaxis]
-        self.count += len(members)
-        of_group = np.full(len(members), group, np.int64)
-        self._parts.append((of_group, pair[kept], alike.T[kept], size[kept], uneven[kept]))
+        rows = np.flatnonzero(kept)
+        number = self.count + np.arange(len(rows), dtype=np.int32)
+        for one in members:
+            self.instance[one[rows]] = number
+        self.count += len(rows)
+        of_group = np.full(len(rows), group, np.int64)
+        self._parts.append((of_group, pair[rows], alike.T[rows], size[rows], uneven[rows]))
 
     def columns(self) -> _Columns:
         """Return group, pair, alike, bytes and uneven of all instances."""

@@ -42,7 +42,7 @@ from ccltui.metrics.findings.replay.lines.pass_units import (
     FORWARD_PASS,
     kernel_labels,
 )
-from ccltui.metrics.findings.replay.lines.shared_positions import Positions, positions
+from ccltui.metrics.findings.replay.lines.shared_positions import Program, positions
 from ccltui.metrics.findings.replay.lines.stage_order import (
     BACKWARD,
     FORWARD,
@@ -142,7 +142,7 @@ class JobLines(Struct, frozen=True, dict=True):
     out: dict[str, str]
     table: CallTable
     stages: Stages
-    positions: Positions
+    programs: tuple[Program, ...]
     units: UnitTable
     operations: Operations
     origin_ns: I64
@@ -201,7 +201,8 @@ class JobLines(Struct, frozen=True, dict=True):
         """Divide a time of each unit among its segments as it is typical of its program."""
         whole = self.profile_ns
         scale = np.append(np.where(whole > 0, target_ns / np.where(whole > 0, whole, 1), 0), 0)
-        found: F64 = self.operations.profile_ns * scale.take(self.operations.unit, mode="wrap")
+        found: F64 = scale.take(self.operations.unit, mode="wrap")
+        found *= self.operations.profile_ns
         spread = np.where(whole > 0, 0, target_ns)
         last = self._last_segment
         rest = np.flatnonzero((spread > 0) & (last >= 0))
@@ -264,7 +265,7 @@ class JobLines(Struct, frozen=True, dict=True):
     def program_of_line(self) -> I64:
         """Program of each line."""
         found = np.empty(self.table.num_lines, np.int64)
-        for number, one in enumerate(self.positions.programs):
+        for number, one in enumerate(self.programs):
             found[one.lines] = number
         return found
 
@@ -600,9 +601,9 @@ def _assembled(
         labels=tuple(item.label for item in inputs),
         hosts=tuple(item.host for item in inputs),
         out=out,
-        table=table,
+        table=table.without_positions(),
         stages=stages,
-        positions=found,
+        programs=found.programs,
         units=units,
         operations=operations,
         origin_ns=origin,

@@ -95,7 +95,7 @@ def own_delays(
     return np.where(together.take(instance, mode="wrap"), own, delay)
 
 
-def _of_last(delay: I64, own: I64, lead: I64, instance: I64, late: Bool) -> I64:
+def _of_last(delay: I64, own: I64, lead: I64, instance: I32, late: Bool) -> I64:
     """Return the delays of hosts, those of late instances to whoever was launched last of all.
 
     Where even that launch came long before the begin, or one is not known, nothing tells who it is.
@@ -118,14 +118,10 @@ class LineTimes:
         self.size = np.concatenate([one.stop - one.first for one in ranks])
         self.origin = np.concatenate([one.origin_ns for one in ranks])
 
-    def busy(self, lines: I64, at: I64) -> F64:
-        """Busy time of each line from the position before, or its begin, to each of several."""
-        found = np.empty((len(lines), len(at)))
-        edges = np.append(0, at)
-        for row, line in enumerate(lines.tolist()):
-            busy = self.ranks[self.rank[line]].busy_ns.take(self.first[line] + edges)
-            np.subtract(busy[1:], busy[:-1], out=found[row])
-        return found
+    def busy(self, line: int, at: I64, out: F64) -> None:
+        """Busy time of a line to each position from the one before, or from its begin."""
+        busy, first = self.ranks[self.rank[line]].busy_ns, self.first[line]
+        np.subtract(busy.take(first + at), busy.take(first + np.append(0, at[:-1])), out=out)
 
     def along(self, line: I64, at: I32 | I64) -> tuple[I64, I64, I64, I64]:
         """By operation: end of the work before it, start of the kernel at it, idle sums.
@@ -152,7 +148,7 @@ class LineTimes:
         return before, start, idle, through
 
 
-HostTimes: TypeAlias = tuple[F64, I64, I64, int, int]
+HostTimes: TypeAlias = tuple[F64, I64, int, int]
 _NEVER: Final = np.iinfo(np.int64).max
 
 
@@ -169,12 +165,12 @@ def host_times(
 
     Returns:
         Idle time before each operation, float64 ns; of each call the delay from its post and the
-        gap behind the call before it, int64 ns; number of operations that began before what they
-        depend on had ended, and of those that were checked.
+        gap behind the call before it, int64 ns [calls, 2]; number of operations that began before
+        what they depend on had ended, and of those that were checked.
     """
     run = _compiled if available() else _in_arrays
-    host, delay, gap, early, checked = run(own, table, operations, tolerance_ns)
-    return host, delay, gap, early - _ahead(table, operations, tolerance_ns), checked
+    host, wait, early, checked = run(own, table, operations, tolerance_ns)
+    return host, wait, early - _ahead(table, operations, tolerance_ns), checked
 
 
 def _ahead(table: CallTable, operations: tuple[I64, I8, I32, I32], tolerance_ns: int) -> int:
@@ -197,8 +193,7 @@ def _compiled(
     from ccltui.metrics.arrays import _passes  # noqa: PLC0415
 
     first, kind, at, call = operations
-    host = np.zeros(len(kind))
-    delay, gap = np.zeros(len(table.line), np.int64), np.zeros(len(table.line), np.int64)
+    host, wait = np.zeros(len(kind)), np.zeros((len(table.line), 2), np.int64)
     early = checked = 0
     edges = np.searchsorted(own.rank, np.arange(len(own.ranks) + 1))
     for index, one in enumerate(own.ranks):
@@ -211,10 +206,10 @@ def _compiled(
             (table.start_ns, table.dur_ns, table.behind),
             QUEUED_NS,
             tolerance_ns,
-            (host, delay, gap),
+            (host, wait),
         )
         early, checked = early + found[0], checked + found[1]
-    return host, delay, gap, early, checked
+    return host, wait, early, checked
 
 
 def _in_arrays(
@@ -243,15 +238,15 @@ def _in_arrays(
     behind = table.behind[call[posts]]
     ended = (table.start_ns + table.dur_ns)[behind]
     queued = (behind >= 0) & (begun - ended <= QUEUED_NS)
-    delay, gap = np.zeros(len(table.line), np.int64), np.zeros(len(table.line), np.int64)
     late = begun - reached[posts]
-    delay[call[posts]] = np.where(queued, 0, np.maximum(late, 0))
-    gap[call[posts]] = np.where(queued, np.maximum(begun - ended, 0), 0)
+    wait = np.zeros((len(table.line), 2), np.int64)
+    wait[call[posts], 0] = np.where(queued, 0, np.maximum(late, 0))
+    wait[call[posts], 1] = np.where(queued, np.maximum(begun - ended, 0), 0)
     resumed = start[waits]
     held = resumed < _NEVER
     early = int((late < -tolerance_ns).sum())
     early += int((resumed[held] < ends[waits][held] - tolerance_ns).sum())
-    return host, delay, gap, early, len(posts) + int(held.sum())
+    return host, wait, early, len(posts) + int(held.sum())
 
 
 CALL_SHARE: Final = 0.125
@@ -277,10 +272,10 @@ class Operations(Struct, frozen=True):
     ``call`` is -1 for the end of a unit or a line. ``unit`` is that of the segment before, -1 for
     an empty one. ``profile_ns`` is the typical compute time of the same segment on all lines of the
     program, ``compute_ns`` its own, ``host_ns`` the idle time in it that no call explains.
-    ``delay_ns`` and ``gap_ns`` are by call, for the replay with host delays: from the post, and
-    from the end of the call before on its stream. ``begun_ns`` is the idle time at the begin of
-    each line, 0 of a first step. ``early`` counts operations that began before what they depend on
-    had ended, by more than ``tolerance`` ns, of ``checked``.
+    ``wait_ns`` [calls, 2] is for the replay with host delays, which reads both together: the delay
+    of each call from its post, and its gap behind the call before on its stream. ``begun_ns`` is
+    the idle time at the begin of each line, 0 of a first step. ``early`` counts operations that
+    began before what they depend on had ended, by more than ``tolerance`` ns, of ``checked``.
     """
 
     first: I64
@@ -290,8 +285,7 @@ class Operations(Struct, frozen=True):
     compute_ns: F64
     profile_ns: F64
     host_ns: F64
-    delay_ns: I64
-    gap_ns: I64
+    wait_ns: I64
     begun_ns: I64
     early: int
     checked: int
@@ -369,9 +363,10 @@ def line_operations(
     typical: dict[int, F64] = {}
     for one in templates:
         of_call, of_unit = one.call >= 0, one.unit >= 0
-        busy = own.busy(one.lines, one.at)
+        for line in one.lines.tolist():
+            own.busy(line, one.at, out=compute[first[line] : first[line + 1]])
         if one.is_usual:
-            typical[one.program] = median_along(busy, axis=0)
+            typical[one.program] = _medians_at(compute, first[one.lines], len(one.at))
         for rows in _blocks(one.lines):
             lines, single = one.lines[rows], one.single[rows]
             place, shape = slice(int(first[lines[0]]), int(first[lines[-1] + 1])), single.shape
@@ -381,7 +376,6 @@ def line_operations(
             call[place].reshape(shape)[:] = np.where(of_call & ~single, calls, -1)
             numbers = one.unit + first_unit[lines][:, np.newaxis]
             unit[place].reshape(shape)[:] = np.where(of_unit, numbers, -1)
-            compute[place].reshape(shape)[:] = busy[rows]
             profile[place].reshape(shape)[:] = typical[one.program]
         numbers = first_unit[one.lines][:, np.newaxis] + np.arange(len(one.units))
         for row, values in enumerate(zip(*((u.type, u.number) for u in one.units), strict=True)):
@@ -390,7 +384,8 @@ def line_operations(
     line_of_unit = np.repeat(np.arange(table.num_lines), np.diff(first_unit))
     # An end and a begin are compared, and both are off where the source rounds its times.
     apart = tolerance_ns if table.launched.any() else 2 * rounding_ns
-    host, delay, gap, early, checked = host_times(own, table, (first, kind, at, call), apart)
+    host, wait, early, checked = host_times(own, table, (first, kind, at, call), apart)
+    wait[:, 0] = own_delays(wait[:, 0], table, tolerance_ns, lead_of)
     operations = Operations(
         first,
         kind,
@@ -399,13 +394,24 @@ def line_operations(
         compute,
         profile,
         host,
-        own_delays(delay, table, tolerance_ns, lead_of),
-        gap,
+        wait,
         begun(own, table),
         early,
         checked,
     )
     return UnitTable(line_of_unit, units[0], units[1], units[2]), operations
+
+
+_COLUMNS: Final = 8
+"""Operations whose times are looked at together: those of a line lie in one line of the cache."""
+
+
+def _medians_at(values: F64, begin: I64, count: int) -> F64:
+    """Median over some lines, whose operations begin at ``begin``, of the values at each place."""
+    places = [np.arange(at, min(at + _COLUMNS, count)) for at in range(0, count, _COLUMNS)]
+    return np.concatenate(
+        [median_along(values[begin + one[:, np.newaxis]], axis=1) for one in places]
+    )
 
 
 _TOGETHER: Final = 64

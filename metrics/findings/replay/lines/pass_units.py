@@ -20,7 +20,7 @@ from ccltui.metrics.findings.replay.lines.stage_order import BACKWARD, FORWARD
 from ccltui.metrics.findings.replay.lines.step_lines import IN_BACKWARD, IN_FORWARD, IN_OPTIMIZER
 from ccltui.metrics.model.classify import COMM, distinct, per_name
 from ccltui.metrics.model.rank_facts import RankFacts
-from ccltui.parsers.array_types import I8, I64
+from ccltui.parsers.array_types import I8, I32, I64
 
 LEAST_SHARE: Final = 0.05
 """Share of the kernels that a second thread launches, from which it is the backward thread."""
@@ -111,7 +111,7 @@ class Transfers(NamedTuple):
 
     @classmethod
     def of(
-        cls, direction: I8, posted: I64, resumed: I64, *, sends: I64, receives: I64
+        cls, direction: I8, posted: I32, resumed: I32, *, sends: I64, receives: I64
     ) -> Transfers:
         """Collect the positions; ``sends`` and ``receives`` are places in the other arrays."""
         sent = {d: sorted(posted[sends[direction[sends] == d]].tolist()) for d in _PASS}

@@ -20,7 +20,7 @@ from ccltui.metrics.collectives.matching.match import RECV, SEND
 from ccltui.metrics.findings.replay.lines.call_table import CallTable, is_receive, is_send
 from ccltui.metrics.findings.replay.lines.stage_order import BACKWARD, FORWARD
 from ccltui.metrics.findings.replay.lines.step_lines import QUEUED_NS
-from ccltui.parsers.array_types import I8, I64, Bool
+from ccltui.parsers.array_types import I8, I32, I64, Bool
 
 
 class SilentStage(NamedTuple):
@@ -140,8 +140,8 @@ class Positions(Struct, frozen=True):
     """
 
     programs: tuple[Program, ...]
-    posted: I64
-    resumed: I64
+    posted: I32
+    resumed: I32
     hidden: Bool
 
 
@@ -202,18 +202,21 @@ def positions(table: CallTable, sizes: I64, stage: I64) -> Positions:
     return Positions(programs, posted, np.where(waits, resumed, -1), hidden)
 
 
-def _latest(table: CallTable, at: I64) -> I64:
+def _latest(table: CallTable, at: I64) -> I32:
     """Latest first kernel behind each call; where most lines saw what waits for it, that of most.
 
     Without launch records an error of the times puts single lines behind the kernel that waits.
     """
-    latest: I64 = table.resumed[at].max(axis=0)
+    latest: I32 = table.resumed[at].max(axis=0)
+    unlaunched = ~table.launched[at].any(axis=0)
+    if not unlaunched.any():
+        return latest
     agreed = _most_common(table.resumed[at], table.waited[at])
     seen = table.waited[at].mean(axis=0) >= SENDS_WAITED_SHARE
-    return np.where(seen & ~table.launched[at].any(axis=0), agreed, latest)
+    return np.where(seen & unlaunched, agreed, latest)
 
 
-def _most_common(places: I64, counted: Bool) -> I64:
+def _most_common(places: I32, counted: Bool) -> I32:
     """Most common place of each call on the lines that count, -1 where none does.
 
     ``places`` and ``counted`` are [lines, calls].
@@ -225,7 +228,7 @@ def _most_common(places: I64, counted: Bool) -> I64:
     number = np.arange(lines)[:, np.newaxis]
     first = np.maximum.accumulate(np.where(begins, number, 0), axis=0)
     length = np.where(shown >= 0, number - first + 1, 0)
-    found: I64 = shown[length.argmax(axis=0), np.arange(calls)]
+    found: I32 = shown[length.argmax(axis=0), np.arange(calls)]
     return found
 
 
@@ -239,7 +242,7 @@ def _never_hidden(table: CallTable, at: I64) -> Bool:
     return np.asarray(np.bincount(kind.reshape(-1), weights=hidden)[kind.reshape(-1)] == 0)
 
 
-def _earliest(table: CallTable, at: I64, queued: Bool, is_sent: Bool) -> I64:
+def _earliest(table: CallTable, at: I64, queued: Bool, is_sent: Bool) -> I32:
     """Earliest position of each call; of those that were queued on every line a closer bound.
 
     Of calls without a launch record single lines are left out: an error of the times puts them
@@ -248,9 +251,11 @@ def _earliest(table: CallTable, at: I64, queued: Bool, is_sent: Bool) -> I64:
     A call is not posted before the one that kept it. A send is posted at the end of its pass, which
     has as many kernels as the others of its direction.
     """
-    early: I64 = table.posted[at].min(axis=0)
-    fewest = np.sort(table.posted[at], axis=0)[int(OUTLIERS * len(at))]
-    early = np.where(table.launched[at].any(axis=0), early, fewest)
+    early: I32 = table.posted[at].min(axis=0)
+    unlaunched = ~table.launched[at].any(axis=0)
+    if unlaunched.any():
+        fewest = np.sort(table.posted[at], axis=0)[int(OUTLIERS * len(at))]
+        early = np.where(unlaunched, fewest, early)
     kept = queued[at].all(axis=0)
     kept_sends = np.flatnonzero(kept & is_sent)
     for place in np.flatnonzero(kept & ~is_sent).tolist():
@@ -263,7 +268,7 @@ def _earliest(table: CallTable, at: I64, queued: Bool, is_sent: Bool) -> I64:
     return early
 
 
-def _place_sends(early: I64, is_sent: Bool, mine: Bool, kept: I64) -> None:
+def _place_sends(early: I32, is_sent: Bool, mine: Bool, kept: I64) -> None:
     """Set the positions of the queued sends of one direction to the ends of their passes."""
     sends = np.flatnonzero(is_sent & mine)
     free = sends[~np.isin(sends, kept)]
@@ -290,7 +295,7 @@ def _queued(table: CallTable) -> Bool:
     return np.asarray((before >= 0) & ~table.launched & (np.abs(gap) <= QUEUED_NS))
 
 
-def _structural(late: I64, early: I64, is_sent: Bool, is_recv: Bool, direction: I8) -> I64:
+def _structural(late: I32, early: I32, is_sent: Bool, is_recv: Bool, direction: I8) -> I64:
     """Position of the pass that each receive is for, where nothing was seen to wait for it.
 
     The k-th receive of a direction is for the pass that the k-th send of this direction ends, which
@@ -309,7 +314,7 @@ def _structural(late: I64, early: I64, is_sent: Bool, is_recv: Bool, direction: 
     return found
 
 
-def _pass_ratio(early: I64, is_sent: Bool, direction: I8) -> list[float]:
+def _pass_ratio(early: I32, is_sent: Bool, direction: I8) -> list[float]:
     """Kernels of a backward pass over those of a forward one on a stage that sends both."""
     sends = np.flatnonzero(is_sent)
     sends = sends[np.argsort(early[sends], kind="stable")]

@@ -335,12 +335,12 @@ class Times(NamedTuple):
 
     Attributes:
         advance_ns: time before each operation.
-        call_ns: delay of each call from its post, and its gap behind the one before it, int64
-            [calls, 2]: a replay reads both together.
+        wait_ns: delay of each call from its post, and its gap behind the one before it, int64
+            [calls, 2].
     """
 
     advance_ns: F64
-    call_ns: I64
+    wait_ns: I64
 
 
 class Runs(NamedTuple):
@@ -518,7 +518,7 @@ class StepReplay:
         own, other, found = runs.own, runs.other, []
         for is_other, begin in zip(runs.is_other, runs.begin_ns, strict=True):
             advance = exchanged(own.advance_ns, other.advance_ns, is_other, self._first)
-            calls = exchanged(own.call_ns, other.call_ns, is_other, self._first_call)
+            calls = exchanged(own.wait_ns, other.wait_ns, is_other, self._first_call)
             delay_gap = calls[:, 0], calls[:, 1]
             found.append(self._alone(schedule, advance, runs.transfer_ns, begin, delay_gap))
         return np.stack(found)

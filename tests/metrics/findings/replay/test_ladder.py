@@ -57,7 +57,7 @@ def test_replays_in_one_compiled_pass_equal_those_in_python(
 
     assert (python.rungs == compiled).all()
     operations, others = slow.job.operations, python.job.operations
-    for name in ("host_ns", "delay_ns", "gap_ns"):
+    for name in ("host_ns", "wait_ns"):
         assert (getattr(operations, name) == getattr(others, name)).all()
     assert (operations.early, operations.checked) == (others.early, others.checked)
     assert operations.host_ns.any()
