@@ -7,7 +7,7 @@ saves: calls of many ranks wait for whoever is late by chance once the culprit n
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +18,7 @@ from ccltui.metrics.arrays.reductions import (
     distinct_values,
     joint_inverse,
     median_along,
+    rows_by_value,
     unique_inverse,
 )
 from ccltui.metrics.arrays.statistics import milliseconds
@@ -54,6 +55,8 @@ UNIFORM: Final = 0.85
 of optimizers, which wait for memory, may not."""
 HALF: Final = 0.5
 """Part of its excess by which a segment is at least longer to count for `UNIFORM`."""
+_MAX_COMPARED: Final = 1 << 20
+"""Number of operations that are compared with each other at a time."""
 _ALL_TO_ALL: Final = TYPES.index("AllToAll")
 HIDDEN_WAITS: Final = (
     "some transfers take longer than comparable ones, and it is not known whether they are slow "
@@ -227,16 +230,31 @@ class Savings(Struct, frozen=True, dict=True):
         count, number = joint_inverse(*units)
         passes = typical_of_groups(targets.own, number, count, slow[job.units.line])[number]
         scale = np.append(_over(passes, targets.own), 1.0)
-        scaled = np.asarray(operations.compute_ns * scale[operations.unit])
-        found, held = scaled.copy(), np.flatnonzero(operations.unit >= 0)
-        line = job.units.line[operations.unit[held]]
-        count, number = self._program_places(held)
-        own = operations.compute_ns[held]
-        typical = typical_of_groups(own, number, count, slow[line])[number]
-        several = np.bincount(number, minlength=count)[number] > 1
-        found[held[several]] = typical[several]
+        scaled: F64 = scale.take(operations.unit, mode="wrap")
+        scaled *= operations.compute_ns
+        found = scaled.copy()
+        for held in self._portions():
+            count, number = self._program_places(held)
+            own, line = operations.compute_ns[held], job.units.line[operations.unit[held]]
+            typical = typical_of_groups(own, number, count, slow[line])[number]
+            several = np.bincount(number, minlength=count)[number] > 1
+            found[held[several]] = typical[several]
         longer = self.ladder.ends(found).sum() > self.ladder.delayed.sum()
         return scaled if longer else found
+
+    def _portions(self) -> Iterator[I64]:
+        """Yield operations with a segment, those of a program in a step together, some at a time.
+
+        What is compared with each other takes ten times the memory of the operations.
+        """
+        job, operations = self.ladder.job, self.ladder.job.operations
+        sizes = np.diff(operations.first)
+        _, alike = joint_inverse(job.program_of_line, job.table.step)
+        whole = np.cumsum(np.bincount(alike, sizes)) // _MAX_COMPARED
+        for _, lines in rows_by_value(whole.astype(np.int64)[alike]):
+            edges = zip(operations.first[lines], operations.first[lines + 1], strict=True)
+            places = np.concatenate([np.arange(*edge) for edge in edges])
+            yield places[operations.unit[places] >= 0]
 
     def _program_places(self, held: I64) -> tuple[int, I64]:
         """Number the operations that have one place in a program in a step."""
