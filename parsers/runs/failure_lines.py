@@ -8,12 +8,21 @@ the memory of a host runs out, other ranks then lose their connections. Nothing 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import cached_property
 from itertools import islice
 from typing import Final, Literal
 
 from msgspec import Struct, field
 
+from ccltui.parsers.runs.log_progress import (
+    completed_at,
+    connected_at,
+    is_ignored,
+    nccl_process,
+    says_to_go_on,
+    went_on_at,
+)
 from ccltui.parsers.safe_text import printable
 from ccltui.parsers.text.bounded_text import BoundedText
 from ccltui.parsers.text.line_prefixes import Prefixes
@@ -68,8 +77,8 @@ _PATTERNS: Final[tuple[tuple[Cause, str, str], ...]] = (
     ("device_error", "Cuda failure", r"Cuda failure (?:\d{1,4} )?'(?!out of memory)"
      r"(?P<what>[^'\n]{1,100})'"),
     ("device_error", "Memory access fault", r"(?P<what>Memory access fault by GPU)"),
-    ("same_rank", "already checked in", r"rank (?P<number>\d{1,7}) of (?P<world>\d{1,8}) ranks has "
-     r"already checked in"),
+    ("same_rank", "already checked in", r"rank (?P<number>\d{1,7}) of (?P<world>[1-9]\d{0,7}) "
+     r"ranks has already checked in"),
     ("same_device", "Duplicate GPU", r"Duplicate GPU detected : rank (?P<number>\d{1,7}) and rank "
      r"(?P<other>\d{1,7}) both on CUDA device (?P<device>\w{1,20})"),
     ("port", "ddress already in use", r"[Aa]ddress already in use"),
@@ -94,16 +103,16 @@ _PATTERNS: Final[tuple[tuple[Cause, str, str], ...]] = (
     ("connect", "connectFullMesh", r"(?P<what>Gloo connectFullMesh failed)"),
     ("connect", "socket interface", r"(?P<what>no socket interface found)"),
     ("start", "store_based_barrier_key", r"rank: (?P<number>\d{1,7}), (?:for )?key: "
-     r"store_based_barrier_key:\d{1,9} \(world_size=(?P<world>\d{1,8}), "
+     r"store_based_barrier_key:\d{1,9} \(world_size=(?P<world>[1-9]\d{0,7}), "
      r"(?:num_workers_joined|worker_count)=(?P<count>\d{1,8}), timeout=(?P<limit>[\d:]{1,20})"),
-    ("start", "clients joined", r"waiting for clients\. (?P<count>\d{1,8})/(?P<world>\d{1,8}) "
+    ("start", "clients joined", r"waiting for clients\. (?P<count>\d{1,8})/(?P<world>[1-9]\d{0,7}) "
      r"clients joined"),
     ("warning", "NCCL WARN", r"NCCL WARN (?P<what>(?!NET/Plugin|Missing |Failed to open |Could not "
      r"find )[^\n]{0,80}?\b(?:[Ff]ail(?:ed|ure)|[Ee]rror|[Uu]nable|[Cc]ould not|[Cc]annot)\b"
      r"[^\n]{0,120})"),
     ("signal", "exitcode", r"rank +: (?P<number>\d{1,7}) \(local_rank: \d+\)\n[^\n]{0,200}"
-     r"exitcode +: -(?P<signal>\d{1,2})\b"),
-    ("signal", "exitcode", r"exitcode: -(?P<signal>\d{1,2})\) local_rank: (?P<local>\d{1,4})"),
+     r"exitcode +: -(?P<signal>[1-9]\d?)\b"),
+    ("signal", "exitcode", r"exitcode: -(?P<signal>[1-9]\d?)\) local_rank: (?P<local>\d{1,4})"),
     ("signal", "on signal", r"process rank (?P<number>\d{1,7}) with PID \d+ on node "
      r"(?P<host>\S{1,80}) exited on signal (?P<signal>\d{1,2})"),
     ("signal", "return code", r"exits with return code = -(?P<signal>\d{1,2})\b"),
@@ -119,7 +128,7 @@ _PATTERNS: Final[tuple[tuple[Cause, str, str], ...]] = (
      r"exitcode +: (?P<code>[1-9]\d{0,2})\b"),
     ("exit_code", "exitcode", r"exitcode: (?P<code>[1-9]\d{0,2})\) local_rank: (?P<local>\d{1,4})"),
     ("exit_code", "exit code", r"\btasks? (?P<ranks>\d[\d,\-]{0,400}): Exited with exit code "
-     r"(?P<code>\d{1,3})"),
+     r"(?P<code>[1-9]\d{0,2})"),
     ("peer_gone", "by peer", r"Connection (?:closed|reset) by peer"
      r"(?: \[(?P<peer>[^\]\s]{1,60})\])?"),
     ("peer_gone", "Read error", r"Read error \[(?P<peer>[\w.:]{3,60})\](?::\d+)?: "
@@ -144,6 +153,8 @@ KILLED: Final = frozenset(
     {"node_failure", "host_memory", "signal", "time_limit", "preempted", "cancelled"}
 )
 """Causes by which the program is ended from outside."""
+_ENDS: Final = frozenset({"signal", "exit_code"})
+"""What a launcher says of the end of a process: a script prints its last words after it too."""
 _FOLLOWS: Final = re.compile(
     r"Watchdog|NCCL|nccl|TCPStore|[Cc]onnection|[Bb]roken pipe|[Tt]imed? ?out|remote process"
     r"|[Gg]loo|Dist\w*Error|Ray\w*Error|ActorDiedError"
@@ -156,21 +167,27 @@ _SAYS_NOTHING: Final = re.compile(
 """What is raised to say that a process failed, or what has a form of its own."""
 _APPLICATION_XIDS: Final = frozenset({13, 31, 32, 43, 45, 68, 69})
 """Errors of the driver that a program causes, or that follow from its end."""
+_HANDLED: Final = frozenset(
+    {"exception", "other_error", "device_memory", "disk", "connect", "warning", "port", "peer_gone"}
+)
+"""Causes after which a program may go on: what it prints beside them says whether it does."""
+_NEXT_ADDRESS: Final = re.compile(r"\[W[^\]\n]{0,60}socket\.cpp:\d")
+"""A warning of PyTorch, which tries an address of another kind next."""
 _MINOR_SIGNALS: Final = frozenset({1, 2, 6, 15})
 """Ends that launchers order, or that a program orders for itself after an error."""
 _ABORTED: Final = 6
 _AGENTS: Final = re.compile(
     r"torch[./]distributed[./](?:elastic|run\b|launch)|ChildFailedError|torchrun"
+    r"|accelerate[ .](?:commands\.)?launch|\[launch\.py:\d|deepspeed[./]launcher"
 )
 """Marks of a launcher that starts the ranks of a host: tasks of srun are such launchers."""
-_PROGRESS: Final = re.compile(
-    r"\b(?:step|iteration|iter|global_step)\b[ :=\[#]{0,4}\d[^\n]{0,300}?\b(?:lm[ _])?loss\b"
-)
-_GOES_ON: Final = 3
-"""Step lines after a failure by which the job has gone on; other ranks may print one or two."""
 _TAIL: Final = 8_000_000
 """Characters of the end of a log that are searched: every rank prints stacks when a job ends."""
+_HEAD: Final = 1_000_000
 _MOST: Final = 2_000
+_MOST_LISTS: Final = 64
+_MOST_LISTED: Final = 1 << 14
+"""Ranks of one line: all tasks of a large job; a longer list is a misreading, and takes memory."""
 _LONGEST: Final = 200
 _LONGEST_LINE: Final = 4_000
 _LONGEST_NAME: Final = 60
@@ -217,51 +234,40 @@ def read_failures(text: BoundedText, shown: str, rank: int | None = None) -> lis
     """
     parts = list(text.plain_of_ansi())
     tail = parts[-1][-_TAIL:].replace("\r", "\n") if parts else ""
-    return failures_in(tail, shown=shown, rank=rank, prefixes=text.prefixes)
+    return failures_in(tail, shown=shown, rank=rank, prefixes=text.prefixes, head=text.head)
 
 
 def failures_in(
-    text: str, *, shown: str = "", rank: int | None = None, prefixes: Prefixes | None = None
+    text: str,
+    *,
+    shown: str = "",
+    rank: int | None = None,
+    prefixes: Prefixes | None = None,
+    head: str = "",
 ) -> list[Failure]:
-    """Return the failures that a piece of a log tells of."""
-    source = _Source(
-        text, shown, rank, prefixes or Prefixes(text), _AGENTS.search(text) is not None
-    )
+    """Return the failures that a piece of a log tells of; launchers print at its ``head``."""
+    has_agents = any(_AGENTS.search(part) for part in (head[:_HEAD], text))
+    source = _Source(text, shown, rank, prefixes or Prefixes(text), has_agents)
     found: list[Failure] = []
+    last = went_on_at(text)
     for cause, word, form in _COMPILED:
         if word in text:
-            matches = islice(form.finditer(text), _MOST)
-            found += [one for match in matches if (one := source.failure(cause, match))]
+            # a driver reports the loss of a device once, and others may go on for long
+            matches = form.finditer(text, 0 if cause == "device_lost" else max(last, 0))
+            most = _MOST_LISTS if {"ranks", "ready"} & form.groupindex.keys() else _MOST
+            told = (one for match in matches if (one := source.failure(cause, match)) is not None)
+            found += islice(told, most)
     if not found:
         return []
     found.sort(key=lambda one: one.at)
-    last, done = _last_progress(text), completed_at(text)
-    kept = [one for one in found if one.at >= last or one.cause == "device_lost"]
-    if done is None:
-        return kept
+    done = completed_at(text)
+    if done is None or (done["script"] and any(one.cause in _ENDS for one in found)):
+        return found
     # what happens while a finished program is torn down does not undo it
-    return [one for one in kept if one.at >= done.end() and one.cause in KILLED]
+    return [one for one in found if one.at >= done.end() and one.cause in KILLED]
 
 
-def completed_at(text: str) -> re.Match[str] | None:
-    """Return the last line in which a program says that it is done."""
-    return max(_COMPLETED.finditer(text), key=re.Match.start, default=None)
-
-
-_COMPLETED: Final = re.compile(
-    r"RUN_COMPLETE\b|Training completed|\[after training is done\]|Training complete\b"
-    r"|`Trainer\.fit` stopped: `max_|\{'train_runtime': "
-    r"|\"key\": \"run_stop\"[^\n]{0,400}\"status\": \"success\""
-)
-
-
-def _last_progress(text: str) -> int:
-    """Return where the job has gone on for some steps for the last time, -1 where it never has."""
-    places = [match.start() for match in _PROGRESS.finditer(text)]
-    return places[-_GOES_ON] if len(places) >= _GOES_ON else -1
-
-
-class _Source(Struct, frozen=True):
+class _Source(Struct, frozen=True, dict=True):
     """A text, and what is known of all of its lines."""
 
     text: str
@@ -269,6 +275,10 @@ class _Source(Struct, frozen=True):
     rank: int | None
     prefixes: Prefixes
     has_agents: bool
+
+    @cached_property
+    def _connected(self) -> Mapping[str, int]:
+        return connected_at(self.text)
 
     def failure(self, cause: Cause, match: re.Match[str]) -> Failure | None:
         """Return what a line says, None where it says nothing of the end of the job."""
@@ -282,6 +292,8 @@ class _Source(Struct, frozen=True):
         if _is_minor(cause, named, numbers) or (
             _is_raised(named) and not rest.startswith(named["what"][:_LONGEST_NAME])
         ):
+            return None
+        if cause in _HANDLED and self._goes_on(cause, line, match.start()):
             return None
         host = _HOST.search(line) or _STEP_HOST.search(line)
         places = {} if host is None else host.groupdict()
@@ -301,6 +313,19 @@ class _Source(Struct, frozen=True):
             numbers,
         )
 
+    def _goes_on(self, cause: Cause, line: str, at: int) -> bool:
+        """Return whether the program says that it goes on after the error of a line."""
+        if says_to_go_on(line) or (cause == "port" and _NEXT_ADDRESS.search(line) is not None):
+            return True
+        begin = self.text.rfind("\n", 0, at) + 1
+        after = self.text[begin + len(line) + 1 : begin + 2 * _LONGEST_LINE].partition("\n")[0]
+        heads = [self.prefixes.source(self.prefixes.split(one)[0]) for one in (line, after)]
+        if heads[0] == heads[1] and "NCCL" not in after and says_to_go_on(after):
+            return True
+        if cause in ("connect", "warning"):
+            return self._connected.get(nccl_process(line), -1) > at
+        return is_ignored(self.text, begin)
+
     def _line(self, match: re.Match[str]) -> str:
         begin = self.text.rfind("\n", 0, match.start()) + 1
         end = self.text.find("\n", match.end())
@@ -312,7 +337,7 @@ class _Source(Struct, frozen=True):
     ) -> tuple[int, ...]:
         if "ranks" in named:
             is_task = self.has_agents and _STEP_HOST.search(line) is not None
-            return () if is_task else tuple(_listed(named["ranks"]))
+            return () if is_task else _listed(named["ranks"])
         if "ready" in named:
             ready = set(_listed(named["ready"]))
             return tuple(sorted(set(range(max(ready))) - ready))
@@ -323,7 +348,7 @@ class _Source(Struct, frozen=True):
             return (int(next(group for group in stated.groups() if group)),)
         if "local" in numbers:
             return ()
-        rank = self.prefixes.rank(prefix)
+        rank = None if self.has_agents else self.prefixes.rank(prefix)
         rank = self.rank if rank is None else rank
         return () if rank is None else (rank,)
 
@@ -350,8 +375,12 @@ def _is_raised(named: Mapping[str, str]) -> bool:
 _RAISED: Final = re.compile(r"[\w.]{0,300}(?:Error|Exception): ")
 
 
-def _listed(text: str) -> Iterator[int]:
-    """Yield the numbers of "1-3,7"; of long ranges the first thousand."""
-    for part in re.findall(r"\d+(?:-\d+)?", text):
-        first, _, last = part.partition("-")
-        yield from range(int(first), min(int(last or first), int(first) + 1000) + 1)
+def _listed(text: str) -> tuple[int, ...]:
+    """Return the numbers of "1-3,7", () where they are more than a job has."""
+    found: set[int] = set()
+    for first, last in re.findall(r"(\d+)(?:-(\d+))?", text):
+        listed = range(int(first), int(last or first) + 1)
+        if listed.stop - listed.start > _MOST_LISTED or len(found) > _MOST_LISTED:
+            return ()
+        found.update(listed)
+    return tuple(sorted(found))

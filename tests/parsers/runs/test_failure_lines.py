@@ -159,3 +159,111 @@ def test_counts_at_the_start_of_a_group() -> None:
 
     assert (found.cause, found.ranks, found.limit) == ("start", (5,), "0:30:00")
     assert (found.numbers["world"], found.numbers["count"]) == (8, 6)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [f'{{"step": {step}, "loss": 1.5}}' for step in range(3)],
+        [f"{{'loss': 1.5, 'grad_norm': 2.0, 'epoch': 0.{step}}}" for step in range(3)],
+        [f"Epoch: [0][{step}/90] Time 0.5 (0.5) Loss 1.5e+00" for step in range(3)],
+        [f"Epoch 0:  1%|# | {step}/90 [00:09<00:10, 9.5it/s, train_loss=1.5]" for step in range(3)],
+        [f"step {step} | tokens/s 100" for step in range(3)],
+        ["Avg prompt throughput: 100.0 tokens/s"] * 3,
+    ],
+)
+def test_forms_of_steps_by_which_a_job_goes_on(lines: list[str]) -> None:
+    error = "ValueError: bad shard\n"
+    steps = "\n".join(lines)
+
+    assert failures_in(f"{error}{steps}\n") == []
+    assert failures_in(f"{steps}\n{error}") != []
+
+
+def test_a_step_that_other_ranks_print_is_no_progress() -> None:
+    others = "".join(f"[rank{rank}]: step: 7  loss: 1.5\n" for rank in range(8))
+
+    (found,) = failures_in(f"[rank9]: ValueError: bad shard\n{others}")
+
+    assert found.ranks == (9,)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ConnectionError: pool is empty: retrying in 5 s",
+        "ValueError: bad record 17, skipped",
+        "torch.OutOfMemoryError: CUDA out of memory.\nran out of memory, skipping the batch",
+        "ModuleNotFoundError: No module named 'apex'\nfalling back to AdamW",
+        "ValidationError: 0",
+        "srun: error: n1: task 3: Exited with exit code 0",
+        "exitcode: -0) local_rank: 1",
+        "Exception ignored in: <function f at 0x7f>\nTraceback (most recent call last):\n"
+        '  File "a.py", line 1\nTypeError: object is not callable',
+        "[W socket.cpp:426] [c10d] The server socket has failed to bind to [::]:9 (errno: 98 - "
+        "Address already in use).",
+        "n1:10:11 [0] x.cc:4 NCCL WARN Connect to 10.0.0.1<9> failed : Connection refused\n"
+        "n1:10:12 [0] NCCL INFO comm 0x1 rank 0 nranks 8 - Init COMPLETE",
+        "n1:10:11 [0] x.cc:4 NCCL WARN Could not open /sys/x\n"
+        "n1:10:12 [0] NCCL INFO comm 0x1 rank 0 nranks 8 - Init COMPLETE",
+        "waiting for clients. 0/0 clients joined",
+        "ValueError: bad\n[agent] worker group successfully finished. Waiting for other agents",
+    ],
+)
+def test_errors_after_which_a_program_goes_on(text: str) -> None:
+    assert failures_in(f"{text}\n") == []
+
+
+def test_a_process_of_nccl_that_did_not_connect_has_failed() -> None:
+    found, *_ = failures_in(
+        "n1:10:11 [0] x.cc:4 NCCL WARN Connect to 10.0.0.1<9> failed : Connection refused\n"
+        "n1:20:21 [1] NCCL INFO comm 0x1 rank 1 nranks 8 - Init COMPLETE\n"
+    )
+
+    assert (found.cause, found.device) == ("warning", "0")
+
+
+def test_another_process_does_not_say_that_this_one_goes_on() -> None:
+    text = "[rank3]: ValueError: bad\n[rank4]: ignoring the option --x\n"
+
+    assert [one.ranks for one in failures_in(text)] == [(3,)]
+
+
+def test_the_last_words_of_a_script_do_not_undo_an_exit_code() -> None:
+    text = "ValueError: bad\nsrun: error: n1: task 3: Exited with exit code 1\n"
+
+    assert {one.cause for one in failures_in(f"{text}Training completed\n")} == {
+        "exception",
+        "exit_code",
+    }
+
+
+def test_training_of_an_epoch_that_is_complete_is_not_the_end() -> None:
+    error = "ValueError: bad shard\n"
+
+    assert failures_in(f"Epoch 1: training completed in 9 s\n{error}") != []
+    assert failures_in(f"Training completed\n{STEPS}{error}") != []
+
+
+def test_many_handled_errors_do_not_hide_the_last() -> None:
+    text = "reading\nValueError: bad record, skipped\n" * 3000
+
+    assert [one.what for one in failures_in(f"{text}KeyError: 'lr'\n")] == ["KeyError: 'lr'"]
+
+
+def test_ranks_behind_a_launcher_are_not_the_tasks_of_srun() -> None:
+    text = "".join(f"{task}: torchrun --nnodes 4\n" for task in range(4))
+
+    (found,) = failures_in(f"{text}2: RuntimeError: bad\n")
+    (killed,) = failures_in(
+        "srun: error: n3: task 2: Out Of Memory\n", head="accelerate launch a.py\n"
+    )
+
+    assert (found.ranks, killed.ranks, killed.host) == ((), (), "n3")
+
+
+def test_tasks_of_a_large_job_are_all_named_and_no_absurd_range() -> None:
+    (large,) = failures_in("srun: error: n1: tasks 0-4095: Out Of Memory\n")
+    (absurd,) = failures_in("srun: error: n1: tasks 0-99999999: Out Of Memory\n")
+
+    assert (len(large.ranks), absurd.ranks) == (4096, ())

@@ -1,0 +1,107 @@
+"""Whether a program went on after an error that its log tells of: steps, its end, its own words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+_LOSS: Final = r"(?:[Ll]oss|LOSS)\b"
+_RATE: Final = r"(?:tokens?|tok|samples|images)(?:/s|_per_s|[ -]per[ -]s)"
+_BAR: Final = r"[^\n]{0,80}\|[^\n]{0,40}\[[\d:]{4,12}<"
+_STEP_LINE: Final = re.compile(
+    # step 12 ... loss, "step": 12, "loss": ..., Epoch: [0][12/100] ... Loss
+    rf"\b(?:global_step|[Ss]tep|[Ii]ter(?:ation)?|[Ee]poch)\b[\"' :=\[#]{{0,6}}"
+    rf"(?!\d{{1,9}}{_BAR})"
+    rf"(?P<step>\d[\d/\]\[,]{{0,30}})[^\n]{{0,300}}?(?:{_LOSS}|\b{_RATE})"
+    # {'loss': 1.2, ... 'epoch': 0.1} of transformers
+    r"|\{'loss': [^\n]{0,200}?'epoch': (?P<epoch>[\d.]{1,20})"
+    # a bar of progress that shows the loss
+    rf"|\b(?P<bar>\d{{1,9}}/\d{{1,9}}) \[[\d:]{{4,12}}<[^\n]{{0,120}}?{_LOSS}"
+    # servers
+    rf"|(?P<serves>throughput: [\d.]{{1,20}} tokens/s)"
+)
+_GOES_ON: Final = 3
+"""Steps after a failure by which the job has gone on; other ranks may print one or two."""
+_COMPLETED: Final = re.compile(
+    r"RUN_COMPLETE\b|\[after training is done\]"
+    r"|`Trainer\.fit` stopped: `max_|\{'train_runtime': "
+    r"|\"key\": \"run_stop\"[^\n]{0,400}\"status\": \"success\""
+    r"|worker group successfully finished"
+    r"|(?P<script>\bTraining (?:is )?(?:completed?|finished|done)\b|\bFinished training\b)",
+    re.IGNORECASE,
+)
+_OF_PART: Final = re.compile(
+    r"\b(?:epoch|step|iter\w*|phase|stage|warm-?up|round|fold|until|before|when|once)\b", re.I
+)
+"""A part of the training is complete, and the next one follows."""
+_GOING_ON: Final = re.compile(
+    r"\bretrying\b|\bwill (?:be )?retr(?:y|ied)\b|\bskipp(?:ed|ing)\b|\bignor(?:ed|ing)\b"
+    r"|\bfall(?:s|ing) back\b",
+    re.IGNORECASE,
+)
+_NOTHING: Final = re.compile(r"Error: (?:0|[Nn]one|null|no errors?)\W*$")
+_IGNORED: Final = "Exception ignored in"
+_PROCESS: Final = re.compile(r"(?<![\w.-])[\w.-]{1,253}:\d{1,10}:(?=\d{1,10} )")
+_CONNECTED: Final = re.compile(
+    rf"(?P<process>{_PROCESS.pattern})[^\n]{{0,300}}? NCCL INFO [^\n]{{0,300}}Init COMPLETE"
+)
+_STACK: Final = 4_000
+"""Characters before an exception in which the first line of its stack is looked for."""
+_LONGEST: Final = 400
+
+
+def went_on_at(text: str) -> int:
+    """Return where the job has gone on for some steps for the last time, -1 where it never has.
+
+    Lines of the same step count once: each rank may print it.
+    """
+    found = [(match.start(), match[match.lastgroup or 0]) for match in _STEP_LINE.finditer(text)]
+    steps: set[str] = set()
+    for at, step in reversed(found):
+        steps.add(str(at) if step.startswith("throughput") else step)
+        if len(steps) == _GOES_ON:
+            return at
+    return -1
+
+
+def completed_at(text: str) -> re.Match[str] | None:
+    """Return the last line in which a program says that it is done, and after which no step is.
+
+    A match of ``script`` may be a word of the script that started it, which prints it always.
+    """
+    last = None
+    for match in _COMPLETED.finditer(text):
+        begin = text.rfind("\n", 0, match.start()) + 1
+        if match["script"] is None or not _OF_PART.search(text, begin, match.start()):
+            last = match
+    return None if last is None or went_on_at(text[last.end() :]) >= 0 else last
+
+
+def says_to_go_on(line: str) -> bool:
+    """Return whether a line, or the one behind an error, says that the program goes on."""
+    part = line[:_LONGEST]
+    return _GOING_ON.search(part) is not None or _NOTHING.search(part) is not None
+
+
+def is_ignored(text: str, line: int) -> bool:
+    """Return whether the stack above the line that begins here is one that Python ignores."""
+    stack = text[max(line - _STACK, 0) : line]
+    opened = stack.rfind(_IGNORED)
+    if opened < 0:
+        return False
+    return all(
+        not one.strip() or one.startswith("  ") or "Traceback (most" in one
+        for one in stack[opened:].split("\n")[1:]
+    )
+
+
+def connected_at(text: str) -> Mapping[str, int]:
+    """Return where each process last has a communicator of NCCL, by "host:process:"."""
+    return {match["process"]: match.end() for match in _CONNECTED.finditer(text)}
+
+
+def nccl_process(line: str) -> str:
+    """Return the "host:process:" that NCCL puts before a line, "" without."""
+    match = _PROCESS.search(line)
+    return "" if match is None else match[0]
