@@ -165,8 +165,9 @@ _SAYS_NOTHING: Final = re.compile(
     r"|failed with exit code|OutOfMemoryError"
 )
 """What is raised to say that a process failed, or what has a form of its own."""
-_APPLICATION_XIDS: Final = frozenset({13, 31, 32, 43, 45, 68, 69})
-"""Errors of the driver that a program causes, or that follow from its end."""
+_APPLICATION_XIDS: Final = frozenset({13, 31, 32, 43, 45, 63, 68, 69})
+"""Errors of the driver that a program causes, that follow from its end, or (63: a row of memory is
+replaced at the next reset) that a program does not notice."""
 _HANDLED: Final = frozenset(
     {"exception", "other_error", "device_memory", "disk", "connect", "warning", "port", "peer_gone"}
 )

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 _LOSS: Final = r"(?:[Ll]oss|LOSS)\b"
 _RATE: Final = r"(?:tokens?|tok|samples|images)(?:/s|_per_s|[ -]per[ -]s)"
-_BAR: Final = r"[^\n]{0,80}\|[^\n]{0,40}\[[\d:]{4,12}<"
-_STEP_LINE: Final = re.compile(
-    # step 12 ... loss, "step": 12, "loss": ..., Epoch: [0][12/100] ... Loss
-    rf"\b(?:global_step|[Ss]tep|[Ii]ter(?:ation)?|[Ee]poch)\b[\"' :=\[#]{{0,6}}"
-    rf"(?!\d{{1,9}}{_BAR})"
-    rf"(?P<step>\d[\d/\]\[,]{{0,30}})[^\n]{{0,300}}?(?:{_LOSS}|\b{_RATE})"
-    # {'loss': 1.2, ... 'epoch': 0.1} of transformers
-    r"|\{'loss': [^\n]{0,200}?'epoch': (?P<epoch>[\d.]{1,20})"
-    # a bar of progress that shows the loss
-    rf"|\b(?P<bar>\d{{1,9}}/\d{{1,9}}) \[[\d:]{{4,12}}<[^\n]{{0,120}}?{_LOSS}"
-    # servers
-    rf"|(?P<serves>throughput: [\d.]{{1,20}} tokens/s)"
+_SIGN: Final = re.compile(
+    # of transformers, of a bar of progress, and of servers
+    rf"\{{'loss': [^\n]{{0,200}}?'epoch': (?P<epoch>[\d.]{{1,20}})"
+    rf"|(?P<serves>throughput: [\d.]{{1,20}} tokens/s)|{_LOSS}|\b{_RATE}"
 )
+"""What only a line of a step has; whatever is before it names the step."""
+_STEP: Final = re.compile(
+    # 1/90 [00:09<00:10
+    r"(?<!\d)(?P<bar>\d{1,9}/\d{1,9}) \[[\d:]{4,12}<"
+    # step 12, "step": 12, Epoch: [0][12/90]
+    r"|\b(?:global_step|[Ss]tep|[Ii]ter(?:ation)?|[Ee]poch)\b[\"' :=\[#]{0,6}"
+    r"(?!\d{1,9}(?::|\W)[^\n]{0,40}\|[^\n]{0,40}\[[\d:]{4,12}<)(?P<step>\d[\d/\]\[,]{0,30})"
+)
+_BEFORE: Final = 300
+"""Characters before a sign of a step in which the number of the step is."""
 _GOES_ON: Final = 3
 """Steps after a failure by which the job has gone on; other ranks may print one or two."""
 _COMPLETED: Final = re.compile(
@@ -56,13 +58,30 @@ def went_on_at(text: str) -> int:
 
     Lines of the same step count once: each rank may print it.
     """
-    found = [(match.start(), match[match.lastgroup or 0]) for match in _STEP_LINE.finditer(text)]
     steps: set[str] = set()
-    for at, step in reversed(found):
-        steps.add(str(at) if step.startswith("throughput") else step)
+    for at, step in reversed(list(_steps(text))):
+        steps.add(step)
         if len(steps) == _GOES_ON:
             return at
     return -1
+
+
+def _steps(text: str) -> Iterator[tuple[int, str]]:
+    """Yield where each line of a step is, and its number; one a line, or long lines take long."""
+    at = 0
+    while (sign := _SIGN.search(text, at)) is not None:
+        least = max(sign.start() - _BEFORE, at)  # what is before was looked at
+        at = sign.end()
+        begin = max(text.rfind("\n", least, sign.start()) + 1, least)
+        if sign["serves"]:
+            yield begin, str(begin)
+            continue
+        match = _STEP.search(text, begin, sign.start())
+        step = sign["epoch"] or (match and (match["bar"] or match["step"]))
+        if step:
+            yield begin, step
+            end = text.find("\n", at)
+            at = len(text) if end < 0 else end
 
 
 def completed_at(text: str) -> re.Match[str] | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from ccltui.parsers.runs.failure_lines import CAUSES, failures_in
@@ -99,6 +101,7 @@ def test_the_process_that_a_launcher_names() -> None:
         "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ",
         "exitcode  : -15 (pid: 9)",
         "NVRM: Xid (PCI:0000:1b:00): 43, pid=12, Ch 00000008",
+        "NVRM: Xid (PCI:0000:1b:00): 63, pid=12, Row Remapper: New row marked for remapping",
         "WARNING: set X to avoid ValueError: bad",
         "see the page on CUDA errors",
         "n1:1:1 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB",
@@ -267,3 +270,11 @@ def test_tasks_of_a_large_job_are_all_named_and_no_absurd_range() -> None:
     (absurd,) = failures_in("srun: error: n1: tasks 0-99999999: Out Of Memory\n")
 
     assert (len(large.ranks), absurd.ranks) == (4096, ())
+
+
+@pytest.mark.parametrize("piece", ["step 1 ", "{'loss': 1 ", "loss ", "Epoch 1 | [00:00 "])
+def test_a_long_line_takes_a_time_in_proportion_to_its_length(piece: str) -> None:
+    began = time.process_time()
+
+    assert failures_in(piece * 200_000) == []
+    assert time.process_time() - began < 5  # 0.2 s; more than a minute where each piece is read on
