@@ -120,13 +120,18 @@ def _data(log: TrainingLog) -> Iterator[Finding]:
     share = data_ms / step_ms
     if share < _MUCH_DATA:
         return
+    # a program may time both one after the other: then there is no part of a step to state
+    text = f"a step waits {time_text(data_ms)} of {time_text(step_ms)} for data, {percent(share)}"
+    if share > 1:
+        text = (
+            f"a step waits {time_text(data_ms)} for data, longer than the {time_text(step_ms)} "
+            "that the log states for a step"
+        )
     yield Finding(
         kind="data_loading",
-        text=sentence(
-            f"a step waits {time_text(data_ms)} of {time_text(step_ms)} for data, {percent(share)}"
-        ),
+        text=sentence(text),
         more=sentence("both are medians over the lines of the log"),
-        share=min(share, 1.0),
+        share=share if share <= 1 else None,
         saves_why=_WHY,
         sure=Sure(what="high"),
         do="Use more workers of the data loader and prefetch, pin memory, and look at the storage "

@@ -70,6 +70,17 @@ def test_waits_for_data(tmp_path: Path) -> None:
     assert found.text == "A step waits 100 ms of 400 ms for data, 25 %."
 
 
+def test_waits_for_data_that_are_no_part_of_the_time_of_a_step(tmp_path: Path) -> None:
+    lines = [f"iter: {at}  loss: 2.5  time: 0.4000  data_time: 9.0000\n" for at in range(1, 6)]
+
+    found = first(tmp_path, "".join(lines))
+
+    assert (found.kind, found.share) == ("data_loading", None)
+    assert found.text == (
+        "A step waits 9 s for data, longer than the 400 ms that the log states for a step."
+    )
+
+
 def test_steps_that_took_several_times_as_long(tmp_path: Path) -> None:
     times = [100, 100, 102, 98, 1000, 100, 101]
     text = "".join(f"iter {at}: loss 4.0, time {ms}.00ms\n" for at, ms in enumerate(times))
