@@ -92,6 +92,7 @@ _PATTERNS: Final[tuple[tuple[Cause, str, str], ...]] = (
      r"\[(?P<what>[^,\]\n]{1,300})"),
     *(("exception", f"{word}: ", rf"\b(?P<what>(?:\w{{1,40}}\.){{0,6}}\w{{0,60}}{word}: [^\n]+)")
       for word in ("Error", "Exception")),
+    ("exception", "Error\n", r"\b(?P<bare>(?:\w{1,40}\.){0,6}\w{1,60}Error)$"),
     ("failed_test", "Test ", r"(?P<what>Test (?:NCCL|CUDA) failure [^\n]{1,160})"),
     ("link", "Got completion from peer", r"Got completion from peer (?P<peer>[^\s<]{1,80})"
      r"(?:<\d+>)? with (?:status=|error )(?P<status>\d{1,4})"),
@@ -287,6 +288,8 @@ class _Source(Struct, frozen=True, dict=True):
         numbers: dict[str, int] = {one: int(named[one]) for one in _NUMBERS if one in named}
         line = self._line(match)
         prefix, rest = self.prefixes.split(line)
+        if "bare" in named:
+            named["what"] = named["bare"]
         # the last line of a stack begins with the exception: others quote one
         if cause == "exception" and _FOLLOWS.search(named["what"]):
             cause = "other_error"
@@ -294,6 +297,11 @@ class _Source(Struct, frozen=True, dict=True):
             _is_raised(named) and not rest.startswith(named["what"][:_LONGEST_NAME])
         ):
             return None
+        if "bare" in named:  # an error without a message: it is a word of a text elsewhere
+            begin = self.text.rfind("\n", 0, match.start()) + 1
+            is_end = rest.strip() == named["bare"] and self._has_stack(begin)
+            if not is_end or _SAYS_NOTHING.search(named["bare"]):
+                return None
         if cause in _HANDLED and self._goes_on(cause, line, match.start()):
             return None
         host = _HOST.search(line) or _STEP_HOST.search(line)
@@ -316,16 +324,26 @@ class _Source(Struct, frozen=True, dict=True):
 
     def _goes_on(self, cause: Cause, line: str, at: int) -> bool:
         """Return whether the program says that it goes on after the error of a line."""
-        if says_to_go_on(line) or (cause == "port" and _NEXT_ADDRESS.search(line) is not None):
-            return True
         begin = self.text.rfind("\n", 0, at) + 1
+        if cause in ("connect", "warning") and self._connected.get(nccl_process(line), -1) > at:
+            return True
+        if cause == "connect":  # it may try again until the job is ended
+            return False
+        # a stack ends with the message of the error, whose words are of what was tried before
+        if says_to_go_on(line) and not self._has_stack(begin):
+            return True
+        if cause == "port" and _NEXT_ADDRESS.search(line) is not None:
+            return True
         after = self.text[begin + len(line) + 1 : begin + 2 * _LONGEST_LINE].partition("\n")[0]
         heads = [self.prefixes.source(self.prefixes.split(one)[0]) for one in (line, after)]
         if heads[0] == heads[1] and "NCCL" not in after and says_to_go_on(after):
             return True
-        if cause in ("connect", "warning"):
-            return self._connected.get(nccl_process(line), -1) > at
         return is_ignored(self.text, begin)
+
+    def _has_stack(self, begin: int) -> bool:
+        """Return whether the line above the one that begins here is of a stack of Python."""
+        above = self.text[max(begin - _LONGEST_LINE, 0) : max(begin - 1, 0)].rpartition("\n")[2]
+        return self.prefixes.split(above)[1].startswith("  ")
 
     def _line(self, match: re.Match[str]) -> str:
         begin = self.text.rfind("\n", 0, match.start()) + 1

@@ -30,7 +30,8 @@ _COMPLETED: Final = re.compile(
     r"|`Trainer\.fit` stopped: `max_|\{'train_runtime': "
     r"|\"key\": \"run_stop\"[^\n]{0,400}\"status\": \"success\""
     r"|worker group successfully finished"
-    r"|(?P<script>\bTraining (?:is )?(?:completed?|finished|done)\b|\bFinished training\b)",
+    r"|(?P<script>\bTraining (?:is )?(?:completed?|finished|done)\b|\bFinished training\b)"
+    r"(?!\?|[^\n]{0,40}\b(?:errors?|fail|unsuccess|abort))",
     re.IGNORECASE,
 )
 _OF_PART: Final = re.compile(

@@ -278,3 +278,38 @@ def test_a_long_line_takes_a_time_in_proportion_to_its_length(piece: str) -> Non
 
     assert failures_in(piece * 200_000) == []
     assert time.process_time() - began < 5  # 0.2 s; more than a minute where each piece is read on
+
+
+def stack(error: str, prefix: str = "") -> str:
+    lines = ["Traceback (most recent call last):", '  File "a.py", line 3, in f', "    g()", error]
+    return "".join(f"{prefix}{line}\n" for line in lines)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "ValueError: all records were skipped",
+        "RuntimeError: bad, and the option is ignored",
+        "AssertionError",
+        "NotImplementedError",
+    ],
+)
+def test_what_ends_a_stack(error: str) -> None:
+    (found,) = failures_in(stack(error, "[rank2]: "))
+
+    assert (found.cause, found.what, found.ranks) == ("exception", error, (2,))
+
+
+def test_the_name_of_an_error_without_a_stack_is_a_word() -> None:
+    assert failures_in("what it may raise:\nKeyError\n") == []
+
+
+def test_a_connection_that_is_tried_until_the_end_is_not_there() -> None:
+    line = "n1:1:2 [0] NCCL INFO Call to connect returned Connection refused, retrying\n"
+
+    assert {one.cause for one in failures_in(line * 5)} == {"connect"}
+
+
+@pytest.mark.parametrize("said", ["Training finished with errors", "Training complete? no"])
+def test_an_end_that_is_no_success(said: str) -> None:
+    assert failures_in(f"{stack('ValueError: bad')}{said}\n") != []
