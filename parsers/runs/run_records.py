@@ -364,6 +364,8 @@ def read_comms_summary(path: Path, *, shown: str) -> tuple[CommsRow, ...]:
 
 def comms_summary_of(text: BoundedText) -> tuple[CommsRow, ...]:
     """Return the rows of the last summary of a text, of the first rank that prints one."""
+    if not any("Comm. Op" in part for part in text.plain_of_ansi()):
+        return ()  # most logs: none of their lines is looked at
     rows: dict[tuple[str, str], dict[str, str]] = {}
     header: list[str] = []
     operation = ""
