@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from ccltui.metrics.findings.finding import Answer
+from ccltui.metrics.findings.recordings.failure_findings import failure_beside
 from ccltui.metrics.findings.recordings.log_findings import (
     abstains,
     hang_finding,
@@ -37,13 +38,14 @@ def _answer_of(view: View) -> Answer:
     others = len(view.job.missing_ranks)
     if len(view.job.ranks) == 1 and others and not view.job.unread_ranks:
         found = replace(found, unknown=(_one_of(others + 1), *found.unknown))
-    hang = hang_finding(view)
-    if hang is None:
-        return found
-    if names_culprits(view):
-        return replace(found, findings=(hang, *found.findings))
-    # Records that name nobody may be of a job that runs: what the traces show comes first.
-    return replace(found, findings=(*found.findings, hang)) if abstains(view) else found
+    hang, failure = hang_finding(view), failure_beside(view)
+    if hang is not None and names_culprits(view):
+        found = replace(found, findings=(hang, *found.findings))
+    # Records that name nobody may be of a job that runs, and one that failed was slow before: what
+    # the traces show comes first.
+    elif hang is not None and abstains(view):
+        found = replace(found, findings=(*found.findings, hang))
+    return found if failure is None else replace(found, findings=(*found.findings, failure))
 
 
 def _one_of(total: int) -> str:

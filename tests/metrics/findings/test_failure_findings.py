@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 from runs_by_hand import view_of
 
+from ccltui.demo.planted import JobSpec, write_planted
 from ccltui.metrics.findings.finding import Answer
 from ccltui.metrics.findings.recordings.answer import answer_of
+from ccltui.metrics.view.job_view import View
+from ccltui.parsers.job import open_job
 
 TIMED_OUT = (
     "[rank{rank}]:[E102 03:04:05.1 ProcessGroupNCCL.cpp:607] [Rank {rank}] Watchdog caught "
@@ -113,3 +116,23 @@ def test_sentences(tmp_path: Path, text: str, sentence: str) -> None:
 )
 def test_how_far_the_start_of_nccl_came(tmp_path: Path, text: str, sentence: str) -> None:
     assert answered(tmp_path, nccl=text).findings[0].text == sentence
+
+
+@pytest.mark.parametrize(
+    ("line", "is_told"),
+    [
+        ("slurmstepd: error: Detected 1 oom_kill event in StepId=12.0.", True),
+        ("[rank1]: ValueError: the batch is empty", False),  # it may have been handled
+    ],
+)
+def test_what_surely_ended_a_job_comes_behind_what_its_traces_show(
+    line: str, is_told: bool, tmp_path: Path
+) -> None:
+    write_planted(tmp_path / "job", JobSpec(dp=2, steps=2, micro_batches=2, layers=1))
+    (tmp_path / "job" / "slurm-12.out").write_text(f"{line}\n", encoding="utf-8")
+    job = open_job(tmp_path / "job", cache_dir=tmp_path / "cache", jobs=1)
+    kinds = [one.kind for one in answer_of(View(job)).findings]
+
+    assert kinds.count("failure") == is_told
+    assert len(kinds) > 1
+    assert kinds[0] != "failure"
