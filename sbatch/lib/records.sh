@@ -63,7 +63,7 @@ set_inspector() {
 # run_recorded WORD...: run the launcher of this node, and copy what the recorders wrote. Its status.
 run_recorded() {
     local status=0 launcher elapsed=0
-    ASKED=no
+    ASKED=no WAITED=0
     trap 'ASKED=yes' TERM INT USR1
     "$@" &
     launcher=$!
@@ -80,14 +80,20 @@ run_recorded() {
         ask_for_dumps
         ask_ras asked
         copy_records
+        # Processes of other nodes end with those of this one, which they wait for, dumped or not.
+        await_nodes dumped
         end_launcher "$launcher"
     fi
+    mark_node dumped
     while kill -0 "$launcher" 2>/dev/null; do wait "$launcher" || true; done
     wait "$launcher" || status=$?
     copy_records
     # Before the other nodes are told: the first to leave ends the step, and this process with it.
     rm -rf -- "$OWN_RECORDS" || warn "$OWN_RECORDS could not be removed"
-    ((status == 0)) || await_other_nodes
+    if ((status)); then
+        : >"$RECORDS/.collect"
+        await_nodes copied
+    fi
     return "$status"
 }
 
@@ -178,14 +184,21 @@ end_launcher() {
     kill -KILL "$1" 2>/dev/null || true
 }
 
-# await_other_nodes: the first node that ends ends the step, and with it the copying of the others.
-await_other_nodes() {
-    local waited
-    : >"$RECORDS/.collect"
-    : >"$RECORDS/.copied_${SLURM_NODEID:-0}"
-    for ((waited = 0; waited < RECORDS_WAIT_S; waited++)); do
-        (($(find "$RECORDS" -maxdepth 1 -name '.copied_*' | wc -l) < NODES)) || return 0
+# mark_node MARK: say to the other nodes that this one has "dumped" or "copied" its records.
+mark_node() {
+    : >"$RECORDS/.$1_${SLURM_NODEID:-0}"
+}
+
+# await_nodes MARK: until all nodes have it, RECORDS_WAIT_S seconds at most for both marks together.
+# The first node that leaves ends the step, and with it the copying of the others.
+await_nodes() {
+    mark_node "$1"
+    while (($(find "$RECORDS" -maxdepth 1 -name ".$1_*" | wc -l) < NODES)); do
+        if ((WAITED >= RECORDS_WAIT_S)); then
+            warn "node ${SLURM_NODEID:-0}: not every node $1 its records within $RECORDS_WAIT_S s"
+            return 0
+        fi
         sleep 1 || true
+        WAITED=$((WAITED + 1))
     done
-    warn "node ${SLURM_NODEID:-0}: not every node copied its records within $RECORDS_WAIT_S s"
 }

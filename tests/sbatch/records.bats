@@ -96,6 +96,24 @@ dump() {
     [ -e "$DEST/.collect" ]
 }
 
+@test "processes are ended when the other nodes have dumped: they end with those that they wait for" {
+    start FR
+    NODES=2 RECORDS_WAIT_S=60
+    run_recorded bash -c 'trap ": >\"$1\"; exit 3" TERM; while :; do sleep 0.1; done' \
+        bash "$BATS_TEST_TMPDIR/ended" 3>&- &
+    local job=$! status=0
+    : >"$DEST/.collect"
+    until [[ -e $DEST/.dumped_0 ]]; do sleep 0.1; done
+    sleep 1.5
+    [ ! -e "$BATS_TEST_TMPDIR/ended" ]
+    : >"$DEST/.dumped_1"
+    until [[ -e $DEST/.copied_0 ]]; do sleep 0.1; done
+    [ -e "$BATS_TEST_TMPDIR/ended" ]
+    : >"$DEST/.copied_1"
+    wait "$job" || status=$?
+    [ "$status" -eq 3 ]
+}
+
 @test "a node that failed waits until the others have copied, for a limited time" {
     start FR
     NODES=2 run run_recorded false
@@ -105,7 +123,7 @@ dump() {
 
 @test "a node leaves nothing behind, also where it is ended while it waits for the others" {
     start FR
-    await_other_nodes() { [ ! -e "$OWN_RECORDS" ] && : >"$BATS_TEST_TMPDIR/removed"; }
+    await_nodes() { [ ! -e "$OWN_RECORDS" ] && : >"$BATS_TEST_TMPDIR/removed"; }
     run run_recorded false
     [ "$status" -eq 1 ]
     [ -e "$BATS_TEST_TMPDIR/removed" ]
