@@ -358,8 +358,10 @@ class _Source(Struct, frozen=True, dict=True):
             is_task = self.has_agents and _STEP_HOST.search(line) is not None
             return () if is_task else _listed(named["ranks"])
         if "ready" in named:
-            ready = set(_listed(named["ready"]))
-            return tuple(sorted(set(range(max(ready))) - ready))
+            ready = _listed(named["ready"])
+            if not ready or ready[-1] > _MOST_LISTED:  # more than a job has: a misreading
+                return ()
+            return tuple(sorted(set(range(ready[-1])) - set(ready)))
         if "number" in numbers:
             return tuple(numbers[name] for name in ("number", "other") if name in numbers)
         stated = _RANK.search(line)

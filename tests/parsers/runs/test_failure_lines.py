@@ -313,3 +313,17 @@ def test_a_connection_that_is_tried_until_the_end_is_not_there() -> None:
 @pytest.mark.parametrize("said", ["Training finished with errors", "Training complete? no"])
 def test_an_end_that_is_no_success(said: str) -> None:
     assert failures_in(f"{stack('ValueError: bad')}{said}\n") != []
+
+
+@pytest.mark.parametrize("ranks", ["0, 99999999999", "9" * 4000, "0, 16385"])
+def test_ranks_that_no_job_has_are_not_counted_up_to(ranks: str) -> None:
+    """Who is missing is inferred from who is ready: one number must not fill the memory."""
+    (found,) = failures_in(f"grad [ready ranks: {ranks}]\n")
+
+    assert (found.cause, found.ranks) == ("stalled", ())
+
+
+def test_the_missing_of_ready_ranks_are_inferred() -> None:
+    (found,) = failures_in("grad [ready ranks: 0, 3, 1]\n")
+
+    assert (found.ranks, found.is_inferred) == ((2,), True)
