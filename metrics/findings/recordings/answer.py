@@ -73,16 +73,16 @@ def _of_traces(view: View) -> Answer:
 
 def _without_traces(view: View) -> Answer:
     """Return the findings on a directory in which nothing is a trace that can be opened."""
-    from ccltui.metrics.findings.recordings.inspector_values import (  # noqa: PLC0415
-        values_answer,
-    )
-    from ccltui.metrics.findings.recordings.other_recordings import (  # noqa: PLC0415
+    from ccltui.metrics.findings.recordings.other_recordings import (  # noqa: PLC0415  # noqa: PLC0415
         empty_answer,
         execution_answer,
         profiler_answer,
+        values_answer,
     )
-    from ccltui.metrics.findings.recordings.printed_totals import totals_answer  # noqa: PLC0415
-    from ccltui.metrics.findings.recordings.table_findings import table_answer  # noqa: PLC0415
+    from ccltui.metrics.findings.recordings.printed_tables import (  # noqa: PLC0415
+        table_answer,
+        totals_answer,
+    )
 
     if names_culprits(view) and (hang := log_answer(view)) is not None:
         return hang
