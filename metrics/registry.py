@@ -22,7 +22,7 @@ from ccltui.parsers import plug_ins
 from ccltui.parsers.plug_ins import Skipped
 
 if TYPE_CHECKING:
-    from ccltui.metrics.functions.function_process import FunctionLimits, FunctionSource
+    from ccltui.metrics.functions.function_metric import FunctionLimits, FunctionSource
 
 SEED_ORDER: Final = tuple(line.rpartition(".")[2] for line in SEED)
 
@@ -150,8 +150,10 @@ def _third_party() -> list[_Source]:
 def _of_function(source: _Source) -> Metric:
     """The metric of an installed function."""
     # Imported here, as below: hardly any run has functions.
-    from ccltui.metrics.functions.function_metric import metric_of  # noqa: PLC0415
-    from ccltui.metrics.functions.function_process import FunctionSource  # noqa: PLC0415
+    from ccltui.metrics.functions.function_metric import (  # noqa: PLC0415
+        FunctionSource,
+        metric_of,
+    )
 
     function = FunctionSource(source.name, "installed", source.value, source.value)
     return metric_of(source.name, function, _limits())
@@ -174,7 +176,7 @@ def _of_files(taken: set[str]) -> list[Metric]:
 
 
 def _limits() -> FunctionLimits:
-    from ccltui.metrics.functions.function_process import FunctionLimits  # noqa: PLC0415
+    from ccltui.metrics.functions.function_metric import FunctionLimits  # noqa: PLC0415
 
     return _functions.limits or FunctionLimits()
 

@@ -52,7 +52,7 @@ def use_functions(options: argparse.Namespace, *, for_screen: bool = False) -> F
     if not options.metric_file and options.metric_timeout == _TIMEOUT_S:
         return None
     from ccltui.metrics import registry  # noqa: PLC0415  (orjson, and functions are rare)
-    from ccltui.metrics.functions.function_process import (  # noqa: PLC0415
+    from ccltui.metrics.functions.function_metric import (  # noqa: PLC0415
         FunctionLimits,
         functions_in,
     )

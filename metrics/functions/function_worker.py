@@ -1,6 +1,6 @@
 """Run one ``metric_cal`` in a process of its own, and write what it returns as JSON.
 
-The process is started by `function_process`. It writes to the descriptor of the request alone; what
+The process is started by `function_metric`. It writes to the descriptor of the request alone; what
 the function prints goes to standard error. When the process that started it ends, however that
 ends, standard input closes, and this process ends with all that it has started.
 """

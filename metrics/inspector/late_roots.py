@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 from msgspec import Struct
 
-from ccltui.metrics.inspector.matched_series import LEAST_INSTANCES, LEAST_WINDOWS, in_runs
+from ccltui.metrics.inspector.roll_up import LEAST_INSTANCES, LEAST_WINDOWS, in_runs
 from ccltui.parsers.array_types import F64, I64, Bool
 from ccltui.parsers.safe_text import natural_key
 

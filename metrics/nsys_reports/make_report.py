@@ -8,13 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from ccltui.metrics.nsys_reports import (
-    api_calls,
-    event_summaries,
-    network_devices,
-    nvtx_ranges,
-    unified_memory,
-)
+from ccltui.metrics.nsys_reports import api_calls, event_summaries, memory_and_network, nvtx_ranges
 from ccltui.metrics.nsys_reports.event_summaries import NO_TRACE
 from ccltui.metrics.nsys_reports.nvtx_ranges import prefixed_by_ranges, projection_summary
 from ccltui.metrics.nsys_reports.pooled import Chosen, pool
@@ -129,8 +123,7 @@ REPORTS: Final[Mapping[str, Recipe]] = MappingProxyType(
     | dict(api_calls.RECIPES)
     | dict(nvtx_ranges.RECIPES)
     | dict(event_summaries.RECIPES)
-    | dict(network_devices.RECIPES)
-    | dict(unified_memory.RECIPES)
+    | dict(memory_and_network.RECIPES)
 )
 """The reports that can be computed, by their current names."""
 

@@ -152,14 +152,14 @@ class JobFacts:
         inputs, groups = self._with_groups()
         if not any((item.calls.kind == SENDRECV).any() for item in inputs):
             return inputs, groups
-        from ccltui.metrics.collectives.implied import batched_transfers  # noqa: PLC0415 - rarely needed
+        from ccltui.metrics.collectives.implied import implied_transfers  # noqa: PLC0415 - rarely needed
 
-        if not batched_transfers.has_batches(inputs):
+        if not implied_transfers.has_batches(inputs):
             return inputs, groups
         _, clocks = match_and_clock(inputs, groups, match_p2p(inputs, groups))
-        clock = batched_transfers.CommonClock.of_model(clocks, inputs)
+        clock = implied_transfers.CommonClock.of_model(clocks, inputs)
         facts_of = self.ranks.__getitem__
-        found = batched_transfers.with_batches(
+        found = implied_transfers.with_batches(
             inputs, groups, clock, facts_of, world_size=self.world_size
         )
         return found or (inputs, groups)
@@ -180,7 +180,7 @@ class JobFacts:
         if len(names_none) < len(inputs):
             if not nameless:
                 return self._with_foreign_groups(inputs)
-            from ccltui.metrics.collectives.implied.nameless_ranks import (  # noqa: PLC0415
+            from ccltui.metrics.collectives.implied.implied_groups import (  # noqa: PLC0415
                 with_groups_of_others,
             )
 
@@ -193,7 +193,7 @@ class JobFacts:
         if implied is None:
             return inputs, self.stated_groups
         named, groups = implied.applied(inputs, self._table.groups)
-        from ccltui.metrics.collectives.implied.transfer_sides import with_sides  # noqa: PLC0415 - rarely needed
+        from ccltui.metrics.collectives.implied.implied_transfers import with_sides  # noqa: PLC0415 - rarely needed
 
         told = with_sides(named, groups, streams, self.ranks.__getitem__)
         changed, every = self._batched(named, told, groups, implied) or (tuple(told), groups)
@@ -210,11 +210,11 @@ class JobFacts:
         """Return the calls of a job without metadata whose transfers are batches, else None."""
         if not any((item.calls.kind == SENDRECV).any() for item in told):
             return None
-        from ccltui.metrics.collectives.implied import batched_transfers  # noqa: PLC0415 - rarely needed
+        from ccltui.metrics.collectives.implied import implied_transfers  # noqa: PLC0415 - rarely needed
 
-        clock = batched_transfers.CommonClock.of_streams(implied.clocks)
+        clock = implied_transfers.CommonClock.of_streams(implied.clocks)
         facts_of = self.ranks.__getitem__
-        return batched_transfers.batches_of_streams(
+        return implied_transfers.batches_of_streams(
             named, told, groups, clock, facts_of, world_size=self.world_size
         )
 

@@ -12,12 +12,13 @@ import itertools
 import os
 import queue
 import stat
+import sys
 import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from hashlib import blake2b
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 from isal import igzip_lib, isal_zlib
 from msgspec import Struct
@@ -142,16 +143,15 @@ class TextChunks:
         self._damaged("truncated_trace", "gzip data ends in the middle")
 
     def _zstd(self, file: io.RawIOBase, head: bytes) -> Iterator[bytes]:
-        from ccltui.parsers.text.zstd import ZstdError, zstd_frame  # noqa: PLC0415  (few files need it)
-
-        frame = zstd_frame()
+        new_frame, zstd_error = _zstd_library()
+        frame = new_frame()
         block = self._read(file, head)
         while block:
             # Output cannot be limited, so small inputs limit what a hostile frame can yield.
             for start in range(0, len(block), _ZSTD_SLICE_BYTES):
                 try:
                     yield frame.decompress(block[start : start + _ZSTD_SLICE_BYTES])
-                except ZstdError as error:
+                except zstd_error as error:
                     self._damaged("corrupt_zstd", f"zstd data is damaged ({error})")
                     return
                 if frame.eof:
@@ -166,7 +166,7 @@ class TextChunks:
             if not ZSTD_MAGIC.startswith(block[:4]):
                 self._damaged("trailing_data", "bytes after the end of the zstd data")
                 return
-            frame = zstd_frame()
+            frame = new_frame()
         self._damaged("truncated_trace", "zstd data ends in the middle")
 
     def _damaged(self, code: str, message: str) -> None:
@@ -407,3 +407,38 @@ def _whole_text(path: str) -> Generator[bytes]:
         yield part
     if chunks.notes:
         raise ValueError(chunks.notes[0].message)
+
+
+_WINDOW_LOG = 31  # 2 GiB: the largest window that `zstd --long=31` writes
+
+
+class _ZstdFrame(Protocol):
+    """One frame while it is decompressed."""
+
+    @property
+    def eof(self) -> bool:
+        """Whether the frame has ended."""
+
+    @property
+    def unused_data(self) -> bytes:
+        """Bytes after the end of the frame."""
+
+    def decompress(self, data: bytes, /) -> bytes:
+        """Return the text of the next bytes. Raises the error of its library."""
+
+
+def _zstd_library() -> tuple[Callable[[], _ZstdFrame], type[Exception]]:
+    """Return what makes a decompressor of one frame, and its error: few files need it.
+
+    From Python 3.14 on it is of the standard library, else of the package zstandard: both take the
+    same bytes and give the same text.
+    """
+    if sys.version_info >= (3, 14):
+        from compression import zstd  # noqa: PLC0415
+
+        options = {zstd.DecompressionParameter.window_log_max: _WINDOW_LOG}
+        return (lambda: zstd.ZstdDecompressor(options=options)), zstd.ZstdError
+    import zstandard  # noqa: PLC0415
+
+    whole = zstandard.ZstdDecompressor(max_window_size=1 << _WINDOW_LOG)
+    return whole.decompressobj, zstandard.ZstdError

@@ -36,7 +36,7 @@ from ccltui.metrics.view.words import sentence
 from ccltui.parsers.errors import TraceError, contained
 from ccltui.parsers.numbers import binary_size, counted, percent, time_text
 from ccltui.parsers.runs import TRAINING_LOG
-from ccltui.parsers.runs.step_timers import StepTimers, read_timers
+from ccltui.parsers.runs.training_log import StepTimers, read_timers
 from ccltui.parsers.safe_text import listed
 from ccltui.parsers.text.bounded_text import read_bounded
 

@@ -14,7 +14,7 @@ from calls_by_hand import Call, member
 from ccltui.demo.planted import Fault, JobSpec, write_planted
 from ccltui.metrics.catalog.time.pipeline_bubble import group_degree
 from ccltui.metrics.collectives.clocks.clock_model import Clock, ClockModel
-from ccltui.metrics.collectives.implied.batched_transfers import (
+from ccltui.metrics.collectives.implied.implied_transfers import (
     CommonClock,
     has_batches,
     with_batches,

@@ -7,8 +7,7 @@ import pytest
 from calls_by_hand import Call, group, member
 from msgspec.structs import replace
 
-from ccltui.metrics.collectives.implied.implied_groups import implied_groups
-from ccltui.metrics.collectives.implied.nameless_ranks import with_groups_of_others
+from ccltui.metrics.collectives.implied.implied_groups import implied_groups, with_groups_of_others
 from ccltui.metrics.collectives.matching.match import MEDIUM, MatchInput, match_calls
 from ccltui.metrics.model.classify import TYPES
 from ccltui.parsers.array_types import I64

@@ -8,7 +8,7 @@ import pytest
 from test_own_times import job, view_of
 
 from ccltui.demo.planted import Fault, JobSpec
-from ccltui.metrics.findings.waits.work_times import by_chance, heavier_stage, uneven_work
+from ccltui.metrics.findings.accused import by_chance, heavier_stage, uneven_work
 from ccltui.metrics.registry import find
 
 PIPELINE = {"family": "pp", "dp": 2, "pp": 2}

@@ -15,8 +15,7 @@ from factories import job, rank_trace
 from msgspec import structs
 
 from ccltui.metrics import registry
-from ccltui.metrics.functions.function_metric import metric_of
-from ccltui.metrics.functions.function_process import FunctionLimits, functions_in
+from ccltui.metrics.functions.function_metric import FunctionLimits, functions_in, metric_of
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View
 from ccltui.metrics.view.view_options import ViewOptions
@@ -218,8 +217,8 @@ def test_a_killed_caller_leaves_no_function_behind(tmp_path: Path, traces: Job) 
     )
     code = (
         "import sys; from pathlib import Path\n"
-        "from ccltui.metrics.functions.function_process import call, FunctionLimits\n"
-        "from ccltui.metrics.functions.function_process import functions_in\n"
+        "from ccltui.metrics.functions.function_metric import call, FunctionLimits\n"
+        "from ccltui.metrics.functions.function_metric import functions_in\n"
         "call(functions_in(Path(sys.argv[1])).sources[0], sys.argv[2], 'auto', FunctionLimits())\n"
     )
     caller = subprocess.Popen([sys.executable, "-c", code, str(path), traces.path])

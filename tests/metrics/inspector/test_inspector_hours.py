@@ -11,7 +11,7 @@ import pytest
 from ccltui.demo.inspector_logs import LogSpec, write_inspector_logs
 from ccltui.metrics.inspector import inspector_job as inspector_jobs
 from ccltui.metrics.inspector.inspector_job import inspector_job
-from ccltui.metrics.inspector.matched_series import Instances, Windows
+from ccltui.metrics.inspector.roll_up import Instances, Windows
 from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.inspector.record_columns import Records
