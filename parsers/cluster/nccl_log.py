@@ -29,12 +29,13 @@ _LINE: Final = re.compile(
     r"NCCL (?P<level>INFO|WARN|TRACE)\s?(?P<text>[^\n]{0,2000})"
 )
 _VERSION: Final = re.compile(r"(?:NCCL|RCCL) version\s*:?\s*(\d[\w.\-]*)(?:\+(?P<cuda>\w[\w.]*))?")
+# Logs that are shown to others have words in place of addresses: comm <PTR>.
 _INIT: Final = re.compile(
-    r"comm (?P<comm>0x[0-9a-fA-F]+) rank (?P<rank>\d+) n[Rr]anks (?P<ranks>\d+)"
-    r"(?:.*?\bcommId (?P<id>0x[0-9a-fA-F]+))?.*?Init (?P<what>START|COMPLETE)"
+    r"comm (?P<comm>\S{1,80}) rank (?P<rank>\d+) n[Rr]anks (?P<ranks>\d+)"
+    r"(?:.*?\bcommId (?P<id>\S{1,80}))?.*?Init (?P<what>START|COMPLETE)"
 )
 _INIT_OLD: Final = re.compile(
-    r"comm (?P<comm>0x[0-9a-fA-F]+) rank (?P<rank>\d+) n[Rr]anks (?P<ranks>\d+) cudaDev"
+    r"comm (?P<comm>\S{1,80}) rank (?P<rank>\d+) n[Rr]anks (?P<ranks>\d+) cudaDev"
 )
 _BUS: Final = re.compile(r"\bbusId (?:0x)?([0-9a-fA-F]{1,16})\b")
 _FABRIC: Final = re.compile(

@@ -58,6 +58,14 @@ def test_what_nccl_chose(tmp_path: Path) -> None:
     # a link on two channels is one link
     assert log.transports == {"NET/IB/GDRDMA": 1, "P2P": 1, "SHM": 1}
     assert log.gpu_direct is True
+
+
+def test_addresses_that_somebody_replaced(tmp_path: Path) -> None:
+    text = LOG.replace("0x55f0", "<PTR>").replace("0xc51", "[hidden]")
+
+    log = read_nccl_log(put(tmp_path, text), shown="n.log")
+
+    assert (log.ranks, log.world_size, log.communicators, log.initialised) == ((0,), 16, 1, 1)
     assert log.environment == {"NCCL_SOCKET_IFNAME": "eth0"}
     assert log.hosts == ("n1", "n2")
 
