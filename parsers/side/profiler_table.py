@@ -7,7 +7,7 @@ ranges and, where devices were recorded, kernels; long names are cut.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -25,6 +25,10 @@ _TOTAL: Final = re.compile(
 )
 _DEVICE: Final = re.compile(r"Self (?!CPU\b)(\w{1,20})")
 _UNITS: Final = {"us": 1.0, "ms": 1e3, "s": 1e6}
+_PERCENT: Final = re.compile(r"(\d{1,3}(?:\.\d{1,4})?)%")
+_ALL_ROWS: Final = 0.98
+"""Sum of printed shares from which no row is taken to be missing: each is rounded to 0.01 %, and
+those of many small rows are printed as 0.00."""
 _MOST_ROWS: Final = 20_000
 _MOST_TABLES: Final = 64
 _AFTER: Final = 400
@@ -32,21 +36,29 @@ _AFTER: Final = 400
 
 
 class TableRow(Struct, frozen=True):
-    """Times in us of one name, summed over its calls; ``device_us`` None without a device."""
+    """Times in us of one name, summed over its calls; ``device_us`` None without a device.
+
+    Shares are those of its own times, as printed; 0.0 where a column of shares is missing.
+    """
 
     name: str
     cpu_us: float
     cpu_total_us: float
     device_us: float | None
     calls: int
+    cpu_share: float = 0.0
+    device_share: float = 0.0
 
     @property
     def is_kernel(self) -> bool:
-        """Whether it is work of a device alone: kernels have arguments, or are copies."""
+        """Whether it is work of a device alone: kernels have arguments, or are copies.
+
+        Ranges on devices have no time on the host either, but names that somebody chose.
+        """
         if self.cpu_us or not self.device_us or _RANGE.match(self.name):
             return False
         bare = self.name.lower()
-        return "(" in bare or "<" in bare or bare.startswith(_KERNELS)
+        return "(" in bare or "<" in bare or "kernel" in bare or bare.startswith(_KERNELS)
 
 
 _RANGE: Final = re.compile(r"\w+:[^:]|ProfilerStep")
@@ -61,6 +73,21 @@ class ProfilerTable(Struct, frozen=True):
     rows: tuple[TableRow, ...]
     cpu_us: float
     device_us: float | None
+
+    @property
+    def has_kernels(self) -> bool:
+        """Whether work of the device has rows of its own; if not, operators state it."""
+        return any(row.is_kernel for row in self.rows)
+
+    @property
+    def device_rows(self) -> list[TableRow]:
+        """The rows whose own times on the device add up to its work."""
+        return _device_rows(self.rows)
+
+
+def _device_rows(rows: Sequence[TableRow]) -> list[TableRow]:
+    kernels = [row for row in rows if row.is_kernel]
+    return kernels or [row for row in rows if row.device_us and row.cpu_us]
 
 
 def read_tables(text: BoundedText) -> list[ProfilerTable]:
@@ -112,6 +139,8 @@ def _row(titles: Sequence[str], cells: Sequence[str]) -> TableRow | None:
         _first(by_title, ("CPU total",)) or cpu,
         _first(by_title, (device,)) if device else None,
         int(calls) if calls.isdecimal() else 0,
+        _share(by_title.get("Self CPU %") or by_title.get("Self CPU total %") or ""),
+        _share(by_title.get(f"{device} %", "")),
     )
 
 
@@ -127,13 +156,29 @@ def _us(text: str) -> float | None:
     return None if match is None else float(match[1]) * _UNITS[match[2]]
 
 
+def _share(text: str) -> float:
+    match = _PERCENT.fullmatch(text.strip())
+    return 0.0 if match is None else float(match[1]) / 100
+
+
 def _table(titles: Sequence[str], rows: list[TableRow], after: str) -> ProfilerTable:
     device = next((match[1] for title in titles if (match := _DEVICE.fullmatch(title))), "")
     totals = {match["device"]: _us(match["time"]) for match in _TOTAL.finditer(after)}
-    own = sum(row.device_us or 0.0 for row in rows if row.is_kernel)
+    of_cpu = _whole((row.cpu_us, row.cpu_share) for row in rows)
+    of_device = _whole((row.device_us or 0.0, row.device_share) for row in _device_rows(rows))
     return ProfilerTable(
         device,
         tuple(rows),
-        totals.get("CPU") or sum(row.cpu_us for row in rows),
-        (totals.get(device) or own) if device else None,
+        totals.get("CPU") or of_cpu,
+        (totals.get(device) or of_device) if device else None,
     )
+
+
+def _whole(times: Iterable[tuple[float, float]]) -> float:
+    """Return the time of which the printed shares are: more than the rows of a table that was cut.
+
+    Times are printed with more digits than shares, so that those of a whole table are added up.
+    """
+    listed = list(times)
+    time, share = sum(time for time, _ in listed), sum(share for _, share in listed)
+    return time / share if 0.0 < share < _ALL_ROWS else time

@@ -474,8 +474,7 @@ def _tables(view: View) -> list[tuple[str, ProfilerTable]]:
 
 
 def _table_kernels(table: ProfilerTable) -> Finding | None:
-    kernels = sorted((row for row in table.rows if row.is_kernel),
-                     key=lambda row: -(row.device_us or 0.0))  # fmt: skip
+    kernels = sorted(table.device_rows, key=lambda row: -(row.device_us or 0.0))
     whole = table.device_us or 0.0
     if not kernels or whole <= 0:
         return None
@@ -491,18 +490,19 @@ def _table_kernels(table: ProfilerTable) -> Finding | None:
     ordered = sorted(by_title.items(), key=lambda one: -one[1])[:_SHOWN]
     largest = "; ".join(f"{title} {percent(us / whole)}" for title, us in ordered)
     first = collectives[0] if shared >= _MUCH_COMMUNICATION else kernels[0]
-    spent = f"{time_text(whole / 1e3)} of kernel time"
+    noun = "kernel" if table.has_kernels else "operator"
+    spent = f"{time_text(whole / 1e3)} of {'kernel time' if table.has_kernels else 'device time'}"
     if shared >= _MUCH_COMMUNICATION:
         each = (first.device_us or 0.0) / max(first.calls, 1) / 1e3
         text = (
             f"communication takes {percent(shared)} of {spent}: {_kernel_title(first)} "
             f"{time_text(each)} a call"
         )
-        more = [f"largest kernels: {largest}", "such a kernel also waits for the other ranks"]
+        more = [f"largest {noun}s: {largest}", f"such a {noun} also waits for the other ranks"]
     else:
         share = percent((first.device_us or 0) / whole)
-        text = f"the kernel {_kernel_title(first)} takes {share} of {spent}"
-        more = [f"largest kernels: {largest}"]
+        text = f"the {noun} {_kernel_title(first)} takes {share} of {spent}"
+        more = [f"largest {noun}s: {largest}"]
         if collectives:
             more.append(f"communication {percent(shared)}")
     return Finding(

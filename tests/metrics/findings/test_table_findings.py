@@ -116,3 +116,49 @@ def test_a_table_among_the_lines_of_a_log(tmp_path: Path) -> None:
 )
 def test_headers_without_rows_are_no_table(text: str) -> None:
     assert tables_in(text) == []
+
+
+def _cut(rows: Sequence[tuple[str, str, str, str, str]]) -> str:
+    """Print name, own time and share on the host and on the device, without the totals."""
+    titles = ("Name", "Self CPU %", "Self CPU", "Self XPU", "Self XPU %", "# of Calls")
+    widths = [40, *[14] * (len(titles) - 1)]
+    lines = ["  ".join("-" * width for width in widths), _line(titles, widths)]
+    for name, host, host_share, device, device_share in rows:
+        lines.append(_line([name, host_share, host, device, device_share, "4"], widths))
+    return "\n".join(lines) + "\n"
+
+
+def test_totals_of_a_table_without_its_end(tmp_path: Path) -> None:
+    text = _cut(
+        [
+            ("aten::mm", "3.000s", "30.00%", "40.000ms", "20.00%"),
+            ("c10d::allreduce_", "1.000s", "10.00%", "60.000ms", "30.00%"),
+        ]
+    )
+
+    host, device = answered(tmp_path, text).findings
+
+    assert host.text == (
+        "The host spends 10 s in operators and calls, the device computes 200 ms: it mostly waits "
+        "for the host."
+    )
+    assert host.more.startswith("Most time of its own: aten::mm 30 %")
+    # no kernel has a row of its own here: operators state the time of the device
+    assert "30 % of 200 ms of device time" in device.text
+    assert "operator" in device.text + device.more
+
+
+def test_kernels_without_arguments_and_ranges_on_the_device(tmp_path: Path) -> None:
+    text = table(
+        [
+            ("gate_and_add_kernel", "0.000us", "80.000ms", 30),
+            ("my_forward", "0.000us", "90.000ms", 30),
+            ("my_forward", "70.000ms", "0.000us", 30),
+        ],
+        "70.000ms",
+        "80.000ms",
+    )
+
+    (found,) = answered(tmp_path, text).findings
+
+    assert found.text == "The kernel gate_and_add_kernel takes 100 % of 80 ms of kernel time."
