@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,31 @@ def test_the_version_is_printed_without_the_parser_of_all_options() -> None:
         "msgspec",
     }
     assert heavy.isdisjoint(modules)
+
+
+def test_what_is_registered_for_the_exit_runs_though_the_command_exits_at_once() -> None:
+    code = (
+        "import atexit, sys; from ccltui.__main__ import run_ccltui; "
+        "atexit.register(print, 'registered'); run_ccltui(); print('not reached')"
+    )
+
+    done = subprocess.run(
+        [MODULE[0], "-c", code, "--metric"], capture_output=True, text=True, check=False
+    )
+
+    assert (done.returncode, done.stdout) == (2, "registered\n")
+
+
+def test_a_profiler_writes_its_file_after_the_command(tmp_path: Path) -> None:
+    file = tmp_path / "profile"
+
+    subprocess.run(
+        [MODULE[0], "-m", "cProfile", "-o", file, "-m", "ccltui", "--version"],
+        capture_output=True,
+        check=True,
+    )
+
+    assert file.stat().st_size > 0
 
 
 def test_every_metric_of_a_job(job: Path) -> None:
