@@ -9,8 +9,8 @@ from msgspec import Struct
 from bench.verdicts.answers import answers_of
 from bench.verdicts.marks import OF_NOBODY, Marked, marked
 from ccltui.demo.planted import random_spec
+from ccltui.demo.planted.job_spec import condition_of
 from ccltui.demo.planted.planted_job import FaultTruth
-from ccltui.demo.planted.random_jobs import condition_of
 
 
 class Scored(Struct, frozen=True):

@@ -8,8 +8,18 @@ from typing import get_args
 import pytest
 
 from ccltui.demo.planted import random_spec
-from ccltui.demo.planted.job_spec import VERDICT_OF, Family, FaultKind, Level, Times
-from ccltui.demo.planted.random_jobs import CAN_HAVE, MORE_WEIGHTS, WEIGHTS, Condition, condition_of
+from ccltui.demo.planted.job_spec import (
+    CAN_HAVE,
+    MORE_WEIGHTS,
+    VERDICT_OF,
+    WEIGHTS,
+    Condition,
+    Family,
+    FaultKind,
+    Level,
+    Times,
+    condition_of,
+)
 
 DRAWN = [kind for kind in get_args(FaultKind) if kind != "decoy"]
 

@@ -10,9 +10,8 @@ The program of the demo is the same for all ranks of a pipeline stage, which let
 be recorded at once, and its numbers are those that pages and tests state.
 """
 
-from ccltui.demo.planted.job_spec import Damage, Fault, JobSpec
+from ccltui.demo.planted.job_spec import Damage, Fault, JobSpec, random_spec
 from ccltui.demo.planted.planted_job import PlantedJob, PlantedTruth, build_job, write_planted
-from ccltui.demo.planted.random_jobs import random_spec
 
 __all__ = [
     "Damage",

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from ccltui.tui.engine import messages
 from ccltui.tui.engine.array_transfer import Channel, unpack
 from ccltui.tui.engine.messages import FindingsReady, Problem
-from ccltui.tui.engine.start_server import StartedServer, start_server
+from ccltui.tui.engine.server import StartedServer, start_server
 from ccltui.tui.state.answers import Answered, Findings
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ccltui.parsers.job import Job
     from ccltui.tui.engine.analysis import Analyst
     from ccltui.tui.engine.messages import Fact
-    from ccltui.tui.engine.start_server import StartedServer
+    from ccltui.tui.engine.server import StartedServer
     from ccltui.tui.state.answers import Findings, ViewQuery
     from ccltui.tui.state.scene import Scene
     from ccltui.tui.state.session import Session

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ccltui.parsers.ingest.worker_pool import WorkerPool
-from ccltui.tui.engine.start_server import start_server
+from ccltui.tui.engine.server import start_server
 
 if TYPE_CHECKING:
     from ccltui.tui.engine.client import RemoteAnalyst

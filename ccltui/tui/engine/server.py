@@ -2,12 +2,13 @@
 
 The main thread computes, another one receives requests, and every query has a thread of its own.
 A run that is cancelled is interrupted at once, as by ctrl+c. The process ends with the explorer,
-however that ends.
+however that ends. Importing this imports little: the process is started before the screen is made.
 """
 
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import os
 import pickle
 import queue
@@ -15,6 +16,7 @@ import signal
 import socket
 import threading
 from collections.abc import Iterator
+from multiprocessing.process import BaseProcess
 from types import FrameType
 from typing import TYPE_CHECKING, Final
 
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from ccltui.tui.state.answers import Findings
     from ccltui.tui.state.session import Session
 
+
 _NO_MEMORY: Final = "out of memory"
 _NO_GENERATION: Final = -1
 
@@ -46,6 +49,36 @@ class _RunCancelledError(BaseException):
 
     Not an Exception, so that no metric takes it for a failure of its own.
     """
+
+
+class StartedServer(Struct, frozen=True):
+    """A server process and this end of the connection to it; it ends when that is closed."""
+
+    process: BaseProcess
+    connection: socket.socket
+
+    def close(self) -> None:
+        """End the process."""
+        with contextlib.suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
+        self.connection.close()
+
+
+def start_server(functions: Functions | None = None) -> StartedServer:
+    """Start a server process that also computes the metrics in ``functions``.
+
+    Raises:
+        OSError: No process or no connection can be made.
+    """
+    # Imported here: the process itself starts no other one this way.
+    from ccltui.parsers.ingest.worker_pool import starting  # noqa: PLC0415
+
+    ours, theirs = socket.socketpair()
+    context = multiprocessing.get_context("spawn")
+    process = context.Process(target=serve, args=(theirs, functions), daemon=True)
+    with theirs, starting():
+        process.start()
+    return StartedServer(process, ours)
 
 
 def serve(connection: socket.socket, functions: Functions | None) -> None:

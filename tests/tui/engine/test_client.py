@@ -435,7 +435,7 @@ def test_a_process_killed_repeatedly_is_not_restarted(own_process: RemoteAnalyst
 
 SCRIPT = """
 import sys, time
-from ccltui.tui.engine.start_server import start_server
+from ccltui.tui.engine.server import start_server
 if __name__ == "__main__":
     started = start_server()
     print(started.process.pid, flush=True)
