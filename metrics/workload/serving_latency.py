@@ -64,16 +64,16 @@ def latency(
     if view.card.text("phase") == "training":
         text = f"{metric.name} measures inference, and the card states phase training"
         raise refuse("phase_mismatch", text)
-    runs, reasons = _runs(view)
+    runs, reasons = serving_runs(view)
     known = [run for run in runs if run.of(quantity) is not None]
     if not known:
-        raise _nothing(view, metric, reasons)
+        raise _nothing(view, metric, runs, reasons)
     leading = _leading(view, known)
     names = (quantity, *extra)
     found = {f"{name}_ms": leading.of(name) for name in names}
     details: dict[str, Any] = {
         **found,
-        metric.headline: _typical(found[f"{quantity}_ms"]),
+        metric.headline: typical(found[f"{quantity}_ms"]),
         "source_file": leading.name,
         "aggregation": leading.aggregation(quantity),
         "num_failed": leading.experiment.num_failed,
@@ -95,8 +95,8 @@ def latency(
     )
 
 
-def _runs(view: View) -> tuple[list[Run], list[Reason]]:
-    """All experiments in order of file names, and reasons for unreadable files."""
+def serving_runs(view: View) -> tuple[list[Run], list[Reason]]:
+    """Return all experiments in order of file names, and reasons for unreadable files."""
     from ccltui.parsers.side.result_files import names_of, read_serving  # noqa: PLC0415 - few have any
 
     runs: list[Run] = []
@@ -113,9 +113,15 @@ def _runs(view: View) -> tuple[list[Run], list[Reason]]:
     return runs, reasons
 
 
-def _nothing(view: View, metric: MetricDefinition, reasons: list[Reason]) -> Exception:
+def _nothing(
+    view: View, metric: MetricDefinition, runs: list[Run], reasons: list[Reason]
+) -> Exception:
     if not view.job.ranks and not view.job.discovery.files:
         require_traces(view)
+    failed = next((run for run in runs if run.experiment.num_failed), None)
+    if failed is not None:
+        number = failed.experiment.num_failed
+        return refuse("no_side_file", f"{failed.name}: all {number:,} requests failed")
     unread = f" ({'; '.join(reason.message for reason in reasons)})" if reasons else ""
     return refuse(
         "no_side_file",
@@ -136,8 +142,8 @@ def _leading(view: View, runs: list[Run]) -> Run:
     return fitting[0]
 
 
-def _typical(found: Distribution | None) -> float | None:
-    """The median, else the mean where only that is reported."""
+def typical(found: Distribution | None) -> float | None:
+    """Return the median, else the mean where only that is reported."""
     if found is None:
         return None
     return found["mean"] if found["p50"] is None else found["p50"]

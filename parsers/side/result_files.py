@@ -128,6 +128,7 @@ _NS_PER_MS: Final = 1e6
 _MOST: Final = 1 << 63
 _GENAI: Final = {"ttft": "time_to_first_token", "tpot": "inter_token_latency"}
 """genai-perf calls inter-token latency what others call TPOT: (e2e - TTFT) / (n - 1)."""
+_GENAI_RATE: Final = "output_token_throughput"
 _STATISTIC = re.compile(r"(mean|median|std|min|max|p\d+(?:\.\d+)?)_(ttft|tpot|itl)_ms")
 _SAME: Final = {"avg": "mean", "median": "p50"}
 _UNITS_TO_MS: Final = {"ms": 1.0, "s": 1000.0, "sec": 1000.0, "us": 1e-3, "ns": 1e-6}
@@ -138,7 +139,8 @@ class Experiment(Struct, frozen=True):
 
     ``ttft_ms`` and ``tpot_ms`` have one value a request that succeeded (and, for TPOT, has more
     than one token), ``itl_ms`` one a gap between tokens. ``reported`` is the tool's own summary
-    by quantity. ``line`` is the 1-based record in a file that has several.
+    by quantity. ``line`` is the 1-based record in a file that has several. ``tokens_per_s`` are
+    tokens of output of all requests.
     """
 
     tool: str
@@ -149,6 +151,7 @@ class Experiment(Struct, frozen=True):
     reported: Mapping[str, Summary] = field(default_factory=dict)
     num_requests: int | None = None
     num_failed: int = 0
+    tokens_per_s: float | None = None
     notes: tuple[Note, ...] = ()
 
     def samples(self, quantity: str) -> F64 | None:
@@ -179,7 +182,7 @@ def _experiments(document: Any, line: int) -> list[Experiment]:
     if any(isinstance(document.get(name), dict) for name in _GENAI.values()):
         return [_genai_summary(document, line)]
     experiment = _bench(document, line)
-    known = experiment.reported or experiment.ttft_ms is not None
+    known = experiment.reported or experiment.ttft_ms is not None or experiment.num_failed
     return [experiment] if known else []
 
 
@@ -193,8 +196,15 @@ def _bench(document: Mapping[str, Any], line: int) -> Experiment:
         if match and number is not None:
             statistic = _SAME.get(match.group(1), match.group(1))
             reported.setdefault(match.group(2), {})[statistic] = number
+    done, failed = _count(document.get("completed")), _count(document.get("failed")) or 0
+    # Of no request there is no latency: the tools write zeros.
     experiment = Experiment(
-        tool, line, reported=reported, num_requests=_count(document.get("completed"))
+        tool,
+        line,
+        reported={} if done == 0 else reported,
+        num_requests=done,
+        num_failed=failed,
+        tokens_per_s=_number(document.get("output_throughput")) if done != 0 else None,
     )
     return _with_samples(experiment, document)
 
@@ -248,9 +258,18 @@ def _genai_summary(document: Mapping[str, Any], line: int) -> Experiment:
         scale = _UNITS_TO_MS[str(part["unit"])]
         found = {str(_SAME.get(key, key)): _number(value) for key, value in part.items()}
         reported[quantity] = {key: n * scale for key, n in found.items() if n is not None}
-    requests = document.get("request_count")
-    count = requests.get("avg") if isinstance(requests, dict) else requests
-    return Experiment("genai-perf", line, reported=reported, num_requests=_count(count))
+    count, rate = (_average(document.get(name)) for name in ("request_count", _GENAI_RATE))
+    return Experiment(
+        "genai-perf",
+        line,
+        reported=reported,
+        num_requests=_count(count),
+        tokens_per_s=_number(rate),
+    )
+
+
+def _average(part: Any) -> Any:
+    return part.get("avg") if isinstance(part, dict) else part
 
 
 def _has_requests(experiment: Any) -> bool:

@@ -33,6 +33,7 @@ from ccltui.metrics.findings.sentences import RECORD
 from ccltui.metrics.hangs.find_hang import hang_of
 from ccltui.metrics.runs.run_files import read_runs
 from ccltui.metrics.view.words import sentence
+from ccltui.metrics.workload.serving_latency import Run, serving_runs, typical
 from ccltui.parsers.errors import TraceError, contained
 from ccltui.parsers.numbers import binary_size, counted, percent, time_text
 from ccltui.parsers.runs import TRAINING_LOG
@@ -57,6 +58,9 @@ _UNKNOWN: Final = (
 _OF_BENCHMARKS: Final = (
     "A benchmark shows what links reach when nothing else runs; what a job loses to them only a "
     "trace of the job shows."
+)
+_OF_SERVING: Final = (
+    "Latencies of requests do not show where the server spends the time; traces of it do."
 )
 
 
@@ -98,10 +102,12 @@ def abstains(view: View) -> bool:
 def log_answer(view: View) -> Answer | None:
     """Return what logs, tables and records beside traces state, None where there are none."""
     inspected, tested = inspector_findings(view), [*_benchmark(view)]
+    served = [*_serving(view)]
     found = [
         *_ended(view),
         *inspected,
         *tested,
+        *served,
         *_memory(view),
         *_comms_summary(view),
         *_log_parts(view),
@@ -110,10 +116,12 @@ def log_answer(view: View) -> Answer | None:
     if not found:
         return None
     unknown = inspector_unknown(view) if inspected else ()
-    if len(found) > len(inspected) + len(tested):
+    if len(found) > len(inspected) + len(tested) + len(served):
         unknown = (*unknown, _UNKNOWN)
     elif tested:
         unknown = (*unknown, _OF_BENCHMARKS)
+    if served:
+        unknown = (*unknown, _OF_SERVING)
     return Answer(recording="logs", findings=tuple(found), unknown=unknown)
 
 
@@ -175,6 +183,61 @@ _BENCHMARK_DO: Final = (
 _WRONG_DO: Final = (
     "Wrong values are data that arrived damaged: repeat the test on pairs of hosts until one pair "
     "alone shows them, and look at its GPUs and adapters (nvidia-smi -q, dmesg)."
+)
+
+
+def _serving(view: View) -> Iterator[Finding]:
+    """Yield how long requests waited for tokens, else that all of them failed."""
+    runs, _ = serving_runs(view)
+    told = [run for run in runs if run.of("ttft") is not None]
+    failed = [run for run in runs if run.experiment.num_failed and run not in told]
+    if told:
+        yield _latency(told)
+    for run in failed[:1]:
+        number = run.experiment.num_failed
+        yield _of_log(
+            f"{'the request' if number == 1 else f'all {number:,} requests'} of the serving "
+            f"benchmark failed ({run.name}): it measured nothing",
+            f"{counted(len(failed), 'experiment')} went so" if len(failed) > 1 else "",
+            do=_FAILED_DO,
+        )
+
+
+def _latency(runs: Sequence[Run]) -> Finding:
+    """Return the latencies of one experiment, and between what those of the others lie."""
+    first = runs[0]
+    found = first.of("ttft")
+    value = typical(found) or 0.0
+    kind = "a median" if found is not None and found["p50"] is not None else "an average"
+    of_tokens = typical(first.of("tpot"))
+    each = f", the others every {time_text(of_tokens)}" if of_tokens else ""
+    experiment = first.experiment
+    rate = experiment.tokens_per_s
+    requests = counted(experiment.num_requests, "request") if experiment.num_requests else ""
+    if requests and experiment.num_failed:
+        requests += f", {experiment.num_failed:,} more failed"
+    more = [requests, f"{rate:,.4g} tokens of output a second" if rate else ""]
+    if len(runs) > 1:
+        ordered = sorted(runs, key=lambda run: typical(run.of("ttft")) or 0.0)
+        ends = [f"{time_text(typical(run.of('ttft')) or 0.0)} ({run.name})"
+                for run in (ordered[0], ordered[-1])]  # fmt: skip
+        more.append(f"{len(runs):,} experiments: between {ends[0]} and {ends[1]}")
+    return _of_log(
+        f"the first token of a request takes {kind} of {time_text(value)}{each} ({first.name})",
+        "; ".join(one for one in more if one),
+        Evidence("ttft", "p50_ttft_ms", value, "ms"),
+        _SERVING_DO,
+    )
+
+
+_SERVING_DO: Final = (
+    "Compare with other rates of requests and concurrencies, as a queue makes the first token "
+    "late; record some passes with the server's profiler (vLLM and SGLang: /start_profile) to see "
+    "what is slow in a pass."
+)
+_FAILED_DO: Final = (
+    "Look at the server's log and at the address, the path and the name of the model that the "
+    "benchmark uses: no time of such an experiment can be used."
 )
 
 

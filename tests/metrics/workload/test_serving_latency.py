@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 from factories import Event, card, job, rank_trace, step
+from runs_by_hand import view_of
 from worked import measure, worked_example
 
+from ccltui.metrics.findings.recordings.answer import answer_of
 from ccltui.metrics.registry import find
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View, ViewOptions
@@ -308,3 +310,36 @@ def test_both_throughputs_are_of_the_same_tokens_and_times() -> None:
     )
     assert found["throughput_tokens_per_s"] == found["tokens_per_step"] / found["step_time_s"]
     assert found["tokens_per_step"] == found["batch_size"] * found["seq_len"]
+
+
+def sentences(directory: Path) -> list[str]:
+    """First and second sentence of each finding on a directory."""
+    return [f"{one.text} {one.more}".strip() for one in answer_of(view_of(directory)).findings]
+
+
+def test_what_is_said_of_a_benchmark(tmp_path: Path) -> None:
+    whole = {"median_ttft_ms": 250.0, "median_tpot_ms": 12.5, "completed": 40, "failed": 2,
+             "output_throughput": 640.0}  # fmt: skip
+    slower = {"median_ttft_ms": 1500.0, "completed": 40}
+
+    assert sentences(write(tmp_path, rate_1=whole, rate_9=slower)) == [
+        "The first token of a request takes a median of 250 ms, the others every 12.5 ms "
+        "(rate_1.json). 40 requests, 2 more failed; 640 tokens of output a second; 2 experiments: "
+        "between 250 ms (rate_1.json) and 1.5 s (rate_9.json)."
+    ]
+
+
+def test_an_average_is_not_called_a_median(tmp_path: Path) -> None:
+    (text,) = sentences(write(tmp_path, a={"mean_ttft_ms": 30.0}))
+
+    assert text == "The first token of a request takes an average of 30 ms (a.json)."
+
+
+def test_a_benchmark_whose_requests_failed(tmp_path: Path) -> None:
+    directory = write(tmp_path, a={"median_ttft_ms": 0.0, "completed": 0, "failed": 7})
+
+    assert sentences(directory) == [
+        "All 7 requests of the serving benchmark failed (a.json): it measured nothing."
+    ]
+    result = run(directory, "ttft")
+    assert (result.value, result.reasons[0].message) == (None, "a.json: all 7 requests failed")

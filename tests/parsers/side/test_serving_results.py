@@ -275,3 +275,22 @@ def test_numbers_beyond_64_bits_are_no_samples(tmp_path: Path, value: str) -> No
     requests = f'[{{"timestamp": {value}, "response_timestamps": [{value}, 5]}}]'
     raw = f'{{"service_kind": "x", "experiments": [{{"requests": {requests}}}]}}'
     assert [one.num_failed for one in read(tmp_path, raw)] == [1]
+
+
+def test_requests_that_all_failed_have_no_latency(tmp_path: Path) -> None:
+    zeros = {f"{kind}_ttft_ms": 0.0 for kind in ("mean", "median", "p99")}
+    document = {"completed": 0, "failed": 12, "output_throughput": 0.0, **zeros}
+
+    (one,) = read(tmp_path, document)
+
+    assert (one.reported, one.tokens_per_s) == ({}, None)
+    assert (one.num_requests, one.num_failed) == (0, 12)
+
+
+def test_tokens_a_second(tmp_path: Path) -> None:
+    (bench,) = read(tmp_path, {"median_ttft_ms": 30.0, "completed": 9, "output_throughput": 250.5})
+    unit = {"unit": "ms", "avg": 20.0}
+    rate = {"unit": "tokens/sec", "avg": 75.0}
+    (perf,) = read(tmp_path, {"time_to_first_token": unit, "output_token_throughput": rate})
+
+    assert (bench.tokens_per_s, perf.tokens_per_s) == (250.5, 75.0)
