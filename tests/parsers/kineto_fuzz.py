@@ -16,7 +16,8 @@ import sys
 import tempfile
 from pathlib import Path
 from typing import Any
-from unittest import mock
+
+import pytest
 
 from ccltui.parsers.columns import CollectiveArgs, Events, RankTrace
 from ccltui.parsers.errors import TraceError
@@ -78,8 +79,8 @@ def difference(path: Path, *sizes: int) -> str | None:
 
     None if they agree.
     """
-    # patched once, because mock copies the whole environment at every entry
-    with mock.patch.dict(os.environ):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CCLTUI_ACCEL", "1")  # what it was is set again behind the last reading
         expected = outcome(path, "general", WHOLE)
         readings = [("compiled", WHOLE)]
         readings += [(decoder, size) for size in sizes for decoder in ("compiled", "general")]
