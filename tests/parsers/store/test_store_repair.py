@@ -78,8 +78,11 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "store")
 
 
-def loaded(job: Path, store: Store, *, inline: bool = False) -> list[bool]:
-    """Whether each rank came from the store; any failure fails the test."""
+def loaded(job: Path, store: Store, *, inline: bool = True) -> list[bool]:
+    """Whether each rank came from the store; any failure fails the test.
+
+    A worker process takes 0.3 CPU-s to start.
+    """
     events = list(load(discover(job).choose(), cache_dir=store.directory, jobs=1, inline=inline))
     assert [event.error for event in events if isinstance(event, Failed)] == []
     ranks = [event for event in events if isinstance(event, Loaded)]
@@ -102,7 +105,10 @@ def test_a_damaged_entry_is_replaced_by_the_next_run(
 
 @pytest.mark.parametrize("damage", [one for one in DAMAGES if one is not bare])
 def test_an_entry_of_another_user_costs_speed_only(job: Path, store: Store, damage: Damage) -> None:
-    """As in a cache that several users share; a folder with nothing in it may be replaced."""
+    """As in a cache that several users share; a folder with nothing in it may be replaced.
+
+    What is written to another place follows in a worker once, in this process in every case.
+    """
     if os.geteuid():
         pytest.skip("only root can give a file away")
     loaded(job, store)
@@ -112,7 +118,7 @@ def test_an_entry_of_another_user_costs_speed_only(job: Path, store: Store, dama
     before = sorted(store.directory.iterdir())
 
     assert loaded(job, store) == [False, False]
-    assert loaded(job, store, inline=True) == [False, False]
+    assert loaded(job, store, inline=damage is not cut) == [False, False]
 
     assert sorted(store.directory.iterdir()) == before
     assert {folder.lstat().st_uid for folder in before} == {NOBODY}
