@@ -14,6 +14,13 @@ for folder in ("lib", "fsdp_benchmark", "gpt2_deepspeed"):
     sys.path.insert(0, str(SBATCH / folder))
 
 
+@pytest.fixture(autouse=True)
+def plain_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``python3`` is this Python itself: where pyenv stands on the path, it runs 16 shells first."""
+    own = Path(getattr(sys, "_base_executable", sys.executable)).parent
+    monkeypatch.setenv("PATH", os.pathsep.join((str(own), os.environ["PATH"])))
+
+
 @pytest.fixture
 def titan() -> Path:
     """An environment with torchtitan 0.2.2, or a visible skip: ``make titan-tests`` makes one."""
