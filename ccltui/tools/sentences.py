@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -111,14 +112,15 @@ class Sentence(NamedTuple):
     text: str
 
 
-def sentences() -> list[Sentence]:
+@cache
+def sentences(root: Path = ROOT) -> Sequence[Sentence]:
     """Return all sentences, each once a module, in the order of their modules and lines."""
     found: dict[Sentence, None] = {}
-    for path in _modules():
-        name = path.relative_to(ROOT).as_posix()
+    for path in _modules(root):
+        name = path.relative_to(root).as_posix()
         for one in _Module(name, ast.parse(path.read_text(encoding="utf-8"))).sentences():
             found[one] = None
-    return list(found)
+    return tuple(found)
 
 
 def page(notice: str) -> str:
@@ -141,10 +143,10 @@ parts are listed by part. A name in angle brackets stands for a text from the re
 another sentence of this page."""
 
 
-def _modules() -> Iterator[Path]:
+def _modules(root: Path) -> Iterator[Path]:
     for source in _SOURCES:
-        for path in sorted((ROOT / source).rglob("*.py")):
-            if not path.relative_to(ROOT).as_posix().startswith(_LEFT_OUT):
+        for path in sorted((root / source).rglob("*.py")):
+            if not path.relative_to(root).as_posix().startswith(_LEFT_OUT):
                 yield path
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from ccltui.tools import sentences
 
 SOURCE = '''
@@ -28,16 +26,12 @@ parser.add_argument("--x", help="a file that is written")
 '''
 
 
-@pytest.fixture
-def collected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[sentences.Sentence]:
-    """Sentences of a tree with one module."""
+def test_sentences_are_collected_with_examples(tmp_path: Path) -> None:
     (tmp_path / "metrics").mkdir()
     (tmp_path / "metrics" / "one.py").write_text(SOURCE)
-    monkeypatch.setattr(sentences, "ROOT", tmp_path)
-    return sentences.sentences()
 
+    collected = sentences.sentences(tmp_path)
 
-def test_sentences_are_collected_with_examples(collected: list[sentences.Sentence]) -> None:
     assert [(one.section, one.text) for one in collected] == [
         ("metrics", "rank 3 makes the others wait 29.1 ms"),
         ("errors", "run/trace_3.json holds no trace of rank 3"),
@@ -49,14 +43,8 @@ def test_sentences_are_collected_with_examples(collected: list[sentences.Sentenc
     ]
 
 
-@pytest.fixture(scope="module")
-def printed() -> list[sentences.Sentence]:
-    """Sentences of all modules: collecting them takes seconds."""
-    return sentences.sentences()
-
-
-def test_every_section_has_sentences(printed: list[sentences.Sentence]) -> None:
-    assert {one.section for one in printed} == {key for key, _ in sentences.SECTIONS}
+def test_every_section_has_sentences() -> None:
+    assert {one.section for one in sentences.sentences()} == {key for key, _ in sentences.SECTIONS}
 
 
 FORBIDDEN = re.compile(
@@ -69,8 +57,8 @@ FORBIDDEN = re.compile(
 """Words and phrases that no sentence for people may have."""
 
 
-def test_no_sentence_has_a_forbidden_word(printed: list[sentences.Sentence]) -> None:
+def test_no_sentence_has_a_forbidden_word() -> None:
     # names of variables, in angle brackets, are not printed
-    texts = {one.text: re.sub(r"‹[^›]*›", "", one.text) for one in printed}
+    texts = {one.text: re.sub(r"‹[^›]*›", "", one.text) for one in sentences.sentences()}
 
     assert [text for text, plain in texts.items() if FORBIDDEN.search(plain)] == []

@@ -16,7 +16,7 @@ for folder in ("lib", "fsdp_benchmark", "gpt2_deepspeed"):
 
 @pytest.fixture(autouse=True)
 def plain_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    """``python3`` is this Python itself: where pyenv stands on the path, it runs 16 shells first."""
+    """``python3`` is this Python itself: pyenv on the path would run 16 shells before it."""
     own = Path(getattr(sys, "_base_executable", sys.executable)).parent
     monkeypatch.setenv("PATH", os.pathsep.join((str(own), os.environ["PATH"])))
 
