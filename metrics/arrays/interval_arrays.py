@@ -1,6 +1,6 @@
 """IntervalSet operations on intervals in numpy, for :mod:`ccltui.metrics.arrays.intervals`.
 
-``_intervals.pyx`` implements the same six functions four times as fast; they replace these where
+``_intervals.pyx`` implements the same seven functions four times as fast; they replace these where
 they were compiled. A set is two int64 arrays, starts and ends, of intervals that are sorted,
 disjoint and not touching. Arguments and results have this form.
 """
@@ -18,7 +18,7 @@ IntervalSet = tuple[I64, I64]
 
 
 class Functions(Protocol):
-    """The six functions of this module, or the compiled ones."""
+    """The seven functions of this module, or the compiled ones."""
 
     def union(self, start: I64, end: I64) -> IntervalSet | None:
         """See `union`."""
@@ -34,6 +34,9 @@ class Functions(Protocol):
 
     def covered_within(self, start: I64, end: I64, begin: I64, until: I64) -> I64:
         """See `covered_within`."""
+
+    def overlapping(self, start: I64, end: I64, begun: I64, lasted: I64) -> I64:
+        """See `overlapping`."""
 
     def long_gaps(self, parts: Sequence[I64], least: int) -> IntervalSet | None:
         """See `long_gaps`; None where it would take too much memory."""
@@ -107,6 +110,20 @@ def covered_within(start: I64, end: I64, begin: I64, until: I64) -> I64:
         return np.where(begun > 0, measure[begun] - remaining, 0)
 
     return before(until) - before(begin)
+
+
+def overlapping(start: I64, end: I64, begun: I64, lasted: I64) -> I64:
+    """Return the places of the events that overlap a set, int64 ascending.
+
+    Args:
+        start: starts of the set, which has at least one interval.
+        end: ends of the set.
+        begun: start of each event, ascending.
+        lasted: duration of each; one of length 0 overlaps where it lies inside of an interval.
+    """
+    place = np.searchsorted(end, begun, side="right")
+    opens = start.take(np.minimum(place, len(start) - 1))
+    return np.flatnonzero((place < len(start)) & (begun + lasted > opens))
 
 
 def long_gaps(parts: Sequence[I64], least: int) -> IntervalSet:

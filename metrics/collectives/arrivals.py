@@ -17,13 +17,13 @@ the collectives at which given ranks waited for each other: lateness is counted 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct
 
-from ccltui.metrics.arrays.by_column import take_columns, take_rows
-from ccltui.metrics.arrays.reductions import row_max, row_min
+from ccltui.metrics.arrays.by_column import take_columns, take_rows, zeros
+from ccltui.metrics.arrays.reductions import row_max, row_min, rows_by_value
 from ccltui.metrics.collectives.clocks.clock_model import ClockModel
 from ccltui.metrics.collectives.matching.match import (
     HIGH,
@@ -305,21 +305,52 @@ def _expanded(part: Lateness, usable: Bool) -> Lateness:
 class SyncPoints(Struct, frozen=True):
     """Collectives that all of ``labels`` took part in and waited for, in order of time.
 
-    ``arrival_ns`` is int64 [p, m], when each rank joined, on its own clock; ``late_ns`` how long
-    after the first of them, from durations. ``number`` is the matched group of each point and
-    ``row`` its instance; both are -1 for a common time before the first collective, which is known
-    from clock offsets only. ``groups`` are the indices of the communicators.
+    ``number`` is the matched group of each point and ``row`` its instance; both are -1 for a common
+    time before the first collective, ``common_start_ns`` on the clock of each, which is known from
+    clock offsets only. ``groups`` are the indices of the communicators. Times are gathered where
+    they are asked for: few of the points of a large job are.
     """
 
     labels: tuple[str, ...]
     groups: frozenset[int]
-    arrival_ns: I64
-    late_ns: I64
     number: I64
     row: I64
+    common_start_ns: I64
+    sources: Mapping[int, tuple[GroupArrivals, Sequence[int]]]  # with the members that labels are
+    inputs: Mapping[str, MatchInput]
 
     def __len__(self) -> int:
         return len(self.row)
+
+    def arrival_ns(self, places: I64) -> I64:
+        """Return when each rank joined some points, on its own clock, int64 ns [places, m]."""
+
+        def starts(group: GroupArrivals, rows: I64, columns: Sequence[int]) -> I64:
+            return gather_starts(group.match, self.inputs, rows, columns)
+
+        return self._gathered(places, starts, self.common_start_ns)
+
+    def late_ns(self, places: I64) -> I64:
+        """Return how long after the first rank each joined, by durations, int64 ns [places, m]."""
+
+        def lateness(group: GroupArrivals, rows: I64, columns: Sequence[int]) -> I64:
+            dur = take_columns(take_rows(group.dur_ns, rows), columns)
+            return np.asarray(row_max(dur)[:, np.newaxis] - dur)
+
+        return self._gathered(places, lateness, np.zeros(len(self.labels), np.int64))
+
+    def arrivals_of(self, member: int) -> I64:
+        """Return when one rank joined every point, on its own clock, int64 ns [p]."""
+        found = np.full(len(self), MISSING, np.int64)
+        for number, places in rows_by_value(self.number):
+            if number < 0:
+                found[places] = self.common_start_ns[member]
+                continue
+            group, columns = self.sources[number]
+            column = [columns[member]]
+            rows = self.row[places]
+            found[places] = gather_starts(group.match, self.inputs, rows, column)[:, 0]
+        return found
 
     def place_of(self, number: int, rows: I64) -> I64:
         """Return the places of instances (rows, ascending) of a matched group, int64."""
@@ -330,10 +361,30 @@ class SyncPoints(Struct, frozen=True):
     def before(self, times_ns: I64) -> I64:
         """Return how many points all ranks had reached before times [t, m], int64 [t]."""
         reached = [
-            np.searchsorted(np.maximum.accumulate(self.arrival_ns[:, i]), times_ns[:, i])
+            np.searchsorted(np.maximum.accumulate(self.arrivals_of(i)), times_ns[:, i])
             for i in range(len(self.labels))
         ]
         return np.asarray(np.min(reached, axis=0), np.int64)
+
+    def _gathered(
+        self,
+        places: I64,
+        measure: Callable[[GroupArrivals, I64, Sequence[int]], I64],
+        common: I64,
+    ) -> I64:
+        """Return a measure of some points, group by group; ``common`` at the common time."""
+        number = self.number[places]
+        if len(places) and number[0] >= 0 and (number == number[0]).all():
+            group, columns = self.sources[int(number[0])]
+            return measure(group, self.row[places], columns)
+        found = zeros((len(places), len(self.labels)))
+        for index, here in rows_by_value(number):
+            if index < 0:
+                found[here] = common
+            else:
+                group, columns = self.sources[index]
+                found[here] = measure(group, self.row[places[here]], columns)
+        return found
 
 
 def sync_points(
@@ -350,30 +401,22 @@ def sync_points(
     ``common_start_ns`` is a time from which all are recorded, on the clock of each; None where the
     clocks are not known.
     """
-    size = len(labels)
-    arrival, late = [np.empty((0, size), np.int64)], [np.empty((0, size), np.int64)]
-    number: list[I64] = [np.empty(0, np.int64)]
-    row: list[I64] = [np.empty(0, np.int64)]
-    if common_start_ns is not None:
-        arrival.append(np.array([common_start_ns], np.int64))
-        late.append(np.zeros((1, size), np.int64))
-        number.append(np.full(1, -1))
-        row.append(np.full(1, -1))
-    for index, columns in holding.items():
-        group = groups[index]
+    when: list[I64] = [np.array([] if common_start_ns is None else common_start_ns[:1], np.int64)]
+    number = [np.full(len(when[0]), MISSING, np.int64)]
+    row = [np.full(len(when[0]), MISSING, np.int64)]
+    sources = {index: (groups[index], columns) for index, columns in holding.items()}
+    for index, (group, columns) in sources.items():
         rows = np.flatnonzero(group.eligible)
-        dur = take_columns(take_rows(group.dur_ns, rows), columns)
-        arrival.append(gather_starts(group.match, inputs, rows, columns))
-        late.append(row_max(dur)[:, np.newaxis] - dur)
+        when.append(gather_starts(group.match, inputs, rows, columns[:1])[:, 0])
         number.append(np.full(len(rows), index, np.int64))
         row.append(rows)
-    when = np.concatenate(arrival)
-    order = np.argsort(when[:, 0], kind="stable")
+    order = np.argsort(np.concatenate(when), kind="stable")
     return SyncPoints(
         tuple(labels),
         frozenset(groups[index].match.group for index in holding),
-        take_rows(when, order),
-        take_rows(np.concatenate(late), order),
         np.concatenate(number)[order],
         np.concatenate(row)[order],
+        np.array([0] * len(labels) if common_start_ns is None else common_start_ns, np.int64),
+        sources,
+        inputs,
     )

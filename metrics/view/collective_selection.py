@@ -10,6 +10,7 @@ rank is as late, and the last one alone is not the cause.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -220,7 +221,7 @@ MATERIALITY_TEXT: Final = (
 )
 
 
-class ExposedWaits(Struct, frozen=True):
+class ExposedWaits(Struct, frozen=True, dict=True):
     """Exposed waiting at the selected instances of one group at which ranks wait for one of them.
 
     ``rows`` [n] are the instances of ``part.arrived``, broadcasts among them; ``is_late`` marks
@@ -237,10 +238,15 @@ class ExposedWaits(Struct, frozen=True):
     beyond_ns: I64
     second: I64
 
-    @property
+    @cached_property
     def caused_ns(self) -> I64:
         """Waiting of all members at each instance, int64 ns [n]."""
         return np.asarray(self.wait_ns.sum(axis=1))
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """Labels of the selected members."""
+        return self.part.labels
 
 
 def exposed_waits(view: View) -> list[ExposedWaits]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final
 
 import numpy as np
@@ -149,20 +149,29 @@ class HostWork:
 
     def __init__(self, trace: RankTrace) -> None:
         self.trace = trace
-        groups = {group for rule in RULES for group in rule.patterns}
-        names = {group: distinct(trace.group(group).name) for group in groups}
+        fitting = _names_by_cause(trace)
         self.named: Mapping[str, NamedRanges] = {
-            rule.cause: _collected(_rows_named(trace, names, rule)) for rule in RULES
+            rule.cause: _collected(_rows_named(trace, fitting[rule.cause])) for rule in RULES
         }
 
     @cached_property
     def operations(self) -> NamedRanges:
         """Operators and runtime calls with names, sorted by start."""
-        return _collected(_operations(self.trace))
+        return _collected(iter(self._operations))
+
+    @cached_property
+    def _operations(self) -> list[tuple[Events, I64 | slice]]:
+        """Rows of the operators and runtime calls with names."""
+        found: list[tuple[Events, I64 | slice]] = []
+        for group in _OPERATIONS:
+            events = self.trace.group(group)
+            named = events.name >= 0
+            found.append((events, slice(None) if named.all() else np.flatnonzero(named)))
+        return found
 
     def forget_details(self) -> None:
         """Free what is of the size of the operations; the next use computes it again."""
-        for name in ("operations", "disjoint", "long_gaps"):
+        for name in ("operations", "_operations", "disjoint", "long_gaps"):
             self.__dict__.pop(name, None)
 
     @classmethod
@@ -187,8 +196,9 @@ class HostWork:
         for mine in found.values():
             taken = taken | mine
         work = Intervals.empty()
-        for events, rows in _operations(self.trace):
-            work = work | union(events.start_ns[rows], events.end_ns[rows])
+        for events, rows in self._operations:
+            start = events.start_ns[rows]
+            work = work | union(start, start + events.dur_ns[rows])
         work = work - taken
         still = self.long_gaps
         return {**found, HOST_BLOCKED: work & still, HOST_WORK: work - still}
@@ -196,9 +206,11 @@ class HostWork:
     @cached_property
     def long_gaps(self) -> Intervals:
         """Intervals of at least ``STANDSTILL_NS`` in which nothing begins or ends on any thread."""
-        operations = list(_operations(self.trace))
-        starts = [events.start_ns[rows] for events, rows in operations]
-        ends = [events.end_ns[rows] for events, rows in operations]
+        starts = [events.start_ns[rows] for events, rows in self._operations]
+        ends = [
+            start + events.dur_ns[rows]
+            for start, (events, rows) in zip(starts, self._operations, strict=True)
+        ]
         return long_gaps(starts + ends, STANDSTILL_NS)
 
     def name_of(self, cause: str, start_ns: int, end_ns: int) -> tuple[str, int] | None:
@@ -222,6 +234,10 @@ class HostWork:
                 return self.trace.text(int(events.name[holding[-1]])), end_ns - start_ns
         return None
 
+    def near(self, times: Intervals) -> HostWork:
+        """Return the same activity, which is complete at some times only."""
+        return _NearHostWork(self, times)
+
     def _blocked_in(self, start_ns: int, end_ns: int) -> tuple[str, int] | None:
         """Return the innermost operation around the longest standstill, and its length in ns."""
         still = self.long_gaps.clip(start_ns, end_ns)
@@ -236,6 +252,36 @@ class HostWork:
         return self.trace.text(int(self.operations.name[around[-1]])), end - begin
 
 
+class _NearHostWork(HostWork):
+    """Activity of a host at some times: of all operations those that lie there are read."""
+
+    def __init__(self, whole: HostWork, times: Intervals) -> None:
+        self.trace = whole.trace
+        self.named = whole.named
+        self._whole = whole
+        self._times = times
+        # what is further away makes no standstill at these times shorter
+        self._around = times.widened(STANDSTILL_NS + 1)
+
+    @cached_property
+    def activities(self) -> dict[str, Intervals]:
+        return {cause: part & self._times for cause, part in self._whole.activities.items()}
+
+    @cached_property
+    def _operations(self) -> list[tuple[Events, I64 | slice]]:
+        found: list[tuple[Events, I64 | slice]] = []
+        for events, rows in self._whole._operations:
+            start = events.start_ns[rows]
+            near = self._around.overlapping(start, events.dur_ns[rows])
+            # A standstill lies between two operations: the first and the last one of all stand for
+            # those before and after these times.
+            edges = np.array([0, len(start) - 1], np.int64)
+            near = np.concatenate((edges[: len(start)], near))
+            near.sort()
+            found.append((events, near if isinstance(rows, slice) else rows[near]))
+        return found
+
+
 def host_cause(group: Group, name: str) -> str | None:
     """Return the cause of the first rule that an event of the host fits, None where none does.
 
@@ -243,26 +289,34 @@ def host_cause(group: Group, name: str) -> str | None:
         group: Group of events that the event is from.
         name: Name of the event.
     """
-    return next(
-        (one.cause for one in RULES if re.search(one.patterns.get(group, r"(?!)"), name)), None
+    return next(iter(_causes_named(group, name)), None)
+
+
+def _names_by_cause(trace: RankTrace) -> dict[str, dict[Group, list[int]]]:
+    """Return the name ids of each group of events that fit the rule of each cause."""
+    found: dict[str, dict[Group, list[int]]] = {rule.cause: {} for rule in RULES}
+    for group in dict.fromkeys(group for rule in RULES for group in rule.patterns):
+        for name in distinct(trace.group(group).name):
+            for cause in _causes_named(group, trace.text(name)):
+                found[cause].setdefault(group, []).append(name)
+    return found
+
+
+@lru_cache(maxsize=1 << 14)
+def _causes_named(group: Group, text: str) -> tuple[str, ...]:
+    """Return the causes whose rules a name fits; ranks of a job have the same names."""
+    return tuple(
+        rule.cause
+        for rule in RULES
+        if group in rule.patterns and re.search(rule.patterns[group], text)
     )
 
 
-def _rows_named(trace: RankTrace, names: Mapping[Group, list[int]], rule: _Rule) -> _Chosen:
-    """Yield the events whose names match a rule; ``names`` are the name ids of each group."""
-    for group, text in rule.patterns.items():
-        pattern = re.compile(text)
-        fitting = [i for i in names[group] if pattern.search(trace.text(i))]
-        if fitting:
-            events = trace.group(group)
-            yield events, np.flatnonzero(any_name(trace.strings, events.name, fitting))
-
-
-def _operations(trace: RankTrace) -> _Chosen:
-    for group in _OPERATIONS:
+def _rows_named(trace: RankTrace, fitting: Mapping[Group, list[int]]) -> _Chosen:
+    """Yield the events with one of the names of each group."""
+    for group, names in fitting.items():
         events = trace.group(group)
-        named = events.name >= 0
-        yield events, slice(None) if named.all() else np.flatnonzero(named)
+        yield events, np.flatnonzero(any_name(trace.strings, events.name, names))
 
 
 def _collected(chosen: _Chosen) -> NamedRanges:
@@ -331,7 +385,7 @@ class Activity:
     Args:
         facts: The events of the rank.
         calls: Its collectives and transfers.
-        list_kinds: Returns the kind of group of each call.
+        list_kinds: Returns the kind of group of some calls.
         names: Numbers of kernel names, shared by all ranks.
         is_large: Whether little is kept (`settle`).
     """
@@ -340,7 +394,7 @@ class Activity:
         self,
         facts: RankFacts,
         calls: Calls,
-        list_kinds: Callable[[], I64],
+        list_kinds: Callable[[I64 | slice], I64],
         names: KernelNames,
         *,
         is_large: bool,
@@ -372,7 +426,7 @@ class Activity:
     @cached_property
     def group_kinds(self) -> I64:
         """Kind of group of each call, as a number that all ranks share."""
-        return self._list_kinds()
+        return self._list_kinds(slice(None))
 
     @cached_property
     def work(self) -> tuple[I64, I64, I64]:
@@ -425,7 +479,7 @@ class Activity:
         """Time in copies and fills that neither computation nor communication covers."""
         return self.all_copies - (self.compute | self.network)
 
-    @property
+    @cached_property
     def all_copies(self) -> Intervals:
         """Time in copies and fills."""
         return self._facts.busy[2]
@@ -438,16 +492,21 @@ class Activity:
     @cached_property
     def idle(self) -> dict[str, Intervals]:
         """Idle time by activity of the host: HOST_CAUSES, or HOST_STALL where none is recorded."""
-        busy = self.compute | self.network | self._facts.busy[2]
+        busy = self.compute | self.network | self.all_copies
         host = self.host.disjoint
         found = {cause: host[cause] - busy for cause in HOST_CAUSES}
         recorded = busy
         for intervals in host.values():
             recorded = recorded | intervals
-        first, last = self.trace.first_ns, self.trace.last_ns
-        known = first is not None and last is not None
-        found[HOST_STALL] = recorded.gaps(first or 0, last or 0) if known else Intervals.empty()
+        limits = self._limits
+        found[HOST_STALL] = Intervals.empty() if limits is None else recorded.gaps(*limits)
         return found
+
+    @property
+    def _limits(self) -> tuple[int, int] | None:
+        """First and last time that is known of, None without any event."""
+        first, last = self.trace.first_ns, self.trace.last_ns
+        return None if first is None or last is None else (first, last)
 
     def layers(self, groups: Groups, trigger: int) -> Layers:
         """Return exposed time in calls of ``groups`` and of other groups, and computation.
@@ -488,6 +547,10 @@ class Activity:
         found[right] = np.where(self.foreign(groups)[rows], self.group_kinds[rows], OWN)
         return found
 
+    def near(self, times: Intervals) -> Activity:
+        """Return the same activity, complete at some times only; what it takes grows with them."""
+        return _NearActivity(self, times)
+
     def calls_in(self, start_ns: int, end_ns: int) -> slice:
         """Return the calls that may overlap [start, end).
 
@@ -520,9 +583,72 @@ class Activity:
         that a receiver which is late afterwards inherited it.
         """
         if groups not in self._foreign:
-            inside = np.isin(self.calls.group, list(groups))
-            self._foreign[groups] = ~inside | (self.calls.kind == _BROADCAST)
+            foreign = self.calls.kind == _BROADCAST
+            outside = np.ones(len(foreign), np.bool_)
+            for group in groups:  # few
+                outside &= self.calls.group != group
+            self._foreign[groups] = foreign | outside
         return self._foreign[groups]
+
+
+class _NearActivity(Activity):
+    """The activity of a rank at some times: of all events those that lie there are read.
+
+    A few late arrivals of a large job need a hundredth of what its ranks did. Pieces of work and
+    their names are those of the whole rank.
+    """
+
+    def __init__(self, whole: Activity, times: Intervals) -> None:
+        # triggers are asked for at these times, and end shortly before them
+        self._around = times.widened(RIGHT_AFTER_NS + 1)
+        rows = self._around.overlapping(whole.calls.start_ns, whole.calls.dur_ns)
+        super().__init__(
+            whole._facts,
+            whole.calls.take(rows),
+            lambda _: whole._list_kinds(rows),
+            whole._names,
+            is_large=whole._is_large,
+        )
+        self._whole = whole
+        self._times = times
+
+    def settle(self) -> None:
+        super().settle()
+        self._whole.settle()
+
+    @cached_property
+    def work(self) -> tuple[I64, I64, I64]:
+        return self._whole.work
+
+    @cached_property
+    def names_end(self) -> int:
+        return self._whole.names_end
+
+    @cached_property
+    def compute(self) -> Intervals:
+        return self._whole.compute & self._times
+
+    @cached_property
+    def all_copies(self) -> Intervals:
+        return self._whole.all_copies & self._times
+
+    @cached_property
+    def host(self) -> HostWork:
+        return self._whole.host.near(self._times)
+
+    @property
+    def _limits(self) -> tuple[int, int] | None:
+        first = self.trace.first_ns
+        if first is None or not len(self._times):
+            return None
+        return max(int(self._times.start_ns[0]), first), int(self._times.end_ns[-1])
+
+    @cached_property
+    def _computed_ns(self) -> I64:
+        events, computes = self._computation()
+        rows = self._around.overlapping(events.start_ns, events.dur_ns)
+        rows = rows[computes[rows]]
+        return np.sort(events.start_ns[rows] + events.dur_ns[rows], kind="stable")
 
 
 def _latest(ends_ns: I64, times_ns: I64) -> tuple[I64, I64]:

@@ -22,7 +22,6 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from ccltui.metrics.arrays.by_column import take_rows
 from ccltui.metrics.arrays.reductions import row_any, row_count, rows_by_value, unique_inverse
 from ccltui.metrics.collectives.arrivals import Arrivals, GroupArrivals, SyncPoints, sync_points
 from ccltui.metrics.collectives.clocks.clock_model import ClockModel
@@ -39,7 +38,7 @@ from ccltui.metrics.findings.causes.segments import (
     Targets,
     explain,
 )
-from ccltui.metrics.model.classify import TYPES
+from ccltui.metrics.model.classify import TYPES, is_one_of
 from ccltui.metrics.model.communicator_groups import CommGroup
 from ccltui.metrics.model.rank_facts import RankFacts
 from ccltui.parsers.array_types import F64, I8, I64, Bool
@@ -323,21 +322,24 @@ def _starts_recording(causes: Causes, group: GroupArrivals, near: Sequence[Group
     if not moments:
         return found
     usable = group.match.usable
-    start = gather(group.match.where(usable), causes.inputs, "start_ns")
     first = min(moments, key=lambda moment: int(moment[0]))
-    found[usable] = row_any(start <= first)
-    return found
+    for member, label in enumerate(group.labels):  # the calls of a rank ascend by start
+        start = causes.inputs[label].calls.start_ns
+        begun = int(np.searchsorted(start, first[member], side="right"))
+        found |= group.match.rows[:, member] < begun
+    return found & usable
 
 
 def _first(causes: Causes, group: GroupArrivals, labels: Sequence[str]) -> I64 | None:
     """Return when ``labels`` joined the first eligible collective of a group; None without one."""
-    rows = group.match.rows[group.eligible]
-    if not len(rows):
+    eligible = np.flatnonzero(group.eligible)
+    if not len(eligible):
         return None
-    columns = [group.labels.index(label) for label in labels]
+    rows, column = group.match.rows, {label: i for i, label in enumerate(group.labels)}
     start = [causes.inputs[label].calls.start_ns for label in labels]
-    at = int(start[0][rows[:, columns[0]]].argmin())
-    return np.array([one[rows[at, i]] for one, i in zip(start, columns, strict=True)], np.int64)
+    row = eligible[start[0][rows[eligible, column[labels[0]]]].argmin()]
+    calls = rows[row, [column[label] for label in labels]].tolist()
+    return np.array([one[call] for one, call in zip(start, calls, strict=True)], np.int64)
 
 
 class Partners(Struct, frozen=True):
@@ -362,7 +364,7 @@ def _durations(inputs: Sequence[MatchInput], index: I64, row: I64) -> I64:
     return result
 
 
-_TRANSFERS: Final = [TYPES.index("Send"), TYPES.index("Recv")]
+_TRANSFERS: Final = ("Send", "Recv")
 _SENDRECV: Final = TYPES.index("SendRecv")
 _BELOW_ALL: Final = np.iinfo(np.int64).min
 
@@ -465,22 +467,23 @@ class Causes:
         """Highest rank of each group, -1 where unknown; the last one is no group."""
         return np.array([(group.ranks or (-1,))[-1] for group in self.groups] + [-1], np.int64)
 
-    def _group_kinds(self, label: str) -> I64:
-        """Kind of group of each call of a rank; of a transfer, its type and direction.
+    def _group_kinds(self, label: str, rows: I64 | slice) -> I64:
+        """Kind of group of some calls of a rank; of a transfer, its type and direction.
 
         Transfers of two ranks of one pipeline stage are comparable only where they go in the same
         direction, to higher or to lower ranks: the stages on either side do other work then.
         """
         item = self.inputs[label]
+        kind, group = item.calls.kind[rows], item.calls.group[rows]
         of_group, names = self._kind_names
-        in_pair = (item.calls.kind == _SENDRECV) & self._is_pair[item.calls.group]
-        is_transfer = np.isin(item.calls.kind, _TRANSFERS) | in_pair
-        number = of_group[item.calls.group]
+        in_pair = (kind == _SENDRECV) & self._is_pair[group]
+        is_transfer = is_one_of(kind, _TRANSFERS) | in_pair
+        number = of_group[group]
         if not is_transfer.any():
             return number
-        is_above = self._ranks[self.partners(label).other] > (item.rank or 0)
-        is_above = np.where(in_pair, self._highest_rank[item.calls.group] != item.rank, is_above)
-        transfers = len(names) - 2 * len(TYPES) + 2 * item.calls.kind.astype(np.int64) + is_above
+        is_above = self._ranks[self.partners(label).other[rows]] > (item.rank or 0)
+        is_above = np.where(in_pair, self._highest_rank[group] != item.rank, is_above)
+        transfers = len(names) - 2 * len(TYPES) + 2 * kind.astype(np.int64) + is_above
         return np.where(is_transfer, transfers, number)
 
     @cached_property
@@ -516,7 +519,7 @@ class Causes:
             self._activities[label] = Activity(
                 self._facts[label],
                 calls,
-                lambda: self._group_kinds(label),
+                lambda rows: self._group_kinds(label, rows),
                 self.names,
                 is_large=self._is_large,
             )
@@ -585,7 +588,7 @@ class Causes:
             times = gather(group.match.where(rows), self.inputs, "start_ns")[:, columns]
             place = points.before(times)
         shortest = group.dur_ns[rows].argmin(axis=1) if late is None else late
-        when = take_rows(points.arrival_ns, place) if times is None else times
+        when = points.arrival_ns(place) if times is None else times
         return Targets(when, np.asarray(shortest, np.int64), place)
 
     def request(self, number: int, rows: I64) -> VerdictRequest:
@@ -624,7 +627,7 @@ class Causes:
         """
         labels, targets = request.labels, request.targets
         activities = [self.activity(label) for label in labels]
-        segments = explain(self.points(labels), targets, activities)
+        segments = explain(self.points(labels), targets, activities, is_large=self._is_large)
         cause, share = cause_of(segments)
         sure = np.minimum(confidence_of(segments, cause, share), request.limits).astype(np.int8)
         has_stage_peer = self._has_stage_peer(labels, targets, segments)

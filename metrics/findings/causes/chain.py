@@ -168,7 +168,7 @@ def waits_of(causes: Causes, labels: tuple[str, ...], found: Verdicts) -> Waits 
     known = np.flatnonzero(start.since >= 0)
     if not len(known):
         return None
-    begin, end = points.arrival_ns[start.since[known]], found.targets.time_ns[known]
+    begin, end = points.arrival_ns(start.since[known]), found.targets.time_ns[known]
     late = int(found.targets.late[0])
     peers = np.flatnonzero(start.punctual[known].any(axis=0)).tolist()
 

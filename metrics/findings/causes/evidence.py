@@ -90,7 +90,7 @@ def evidence_of(causes: Causes, labels: tuple[str, ...], found: Verdicts) -> Evi
     if not len(known):
         return Evidence(None, 0, 0.0, 0.0, {})
     points = causes.points(labels)
-    begin, end = points.arrival_ns[start.since[known]], found.targets.time_ns[known]
+    begin, end = points.arrival_ns(start.since[known]), found.targets.time_ns[known]
     late = int(found.targets.late[0])
     peers = np.flatnonzero(start.punctual[known].any(axis=0))[:MAX_PEERS].tolist()
     length = (end - begin).sum(axis=0)

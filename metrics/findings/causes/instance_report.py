@@ -319,7 +319,7 @@ def _main_parts(
     if since < 0:
         return [(None, 0)] * len(arrived.labels)
     points = causes.points(arrived.labels)
-    begin, end = points.arrival_ns[since : since + 1], found.targets.time_ns
+    begin, end = points.arrival_ns(np.array([since])), found.targets.time_ns
     activities = [causes.activity(label) for label in arrived.labels]
     spent = split(begin, end, activities, points.groups, found.segments.start.triggers)
     none = np.zeros_like(begin)
@@ -563,7 +563,7 @@ class _Walk:
         for target, place in enumerate(found.segments.start.since.tolist()):
             late = int(found.targets.late[target])
             if place >= 0 and int(found.targets.time_ns[target, late]) == until:
-                return int(points.arrival_ns[place, late])
+                return int(points.arrivals_of(late)[place])
         return None
 
     def _call_row(self, link: Link) -> int | None:

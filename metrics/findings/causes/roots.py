@@ -575,7 +575,7 @@ def _absence(found: RootWaiting, named: Named) -> str | None:
 def behind_of(waited: ExposedWaits, row: int, chain: tuple[Link, ...]) -> Behind:
     """Return a chain with the exposed waiting at its collective, instance ``row`` of the group."""
     at = int(np.searchsorted(waited.rows, row))
-    second = waited.part.labels[int(waited.second[at])]
+    second = waited.labels[int(waited.second[at])]
     return Behind(chain, int(waited.caused_ns[at]), int(waited.beyond_ns[at]), second)
 
 

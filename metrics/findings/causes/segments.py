@@ -25,6 +25,7 @@ from msgspec import Struct
 
 from ccltui.metrics.arrays.by_column import marked_median, take_rows, zeros
 from ccltui.metrics.arrays.compiled import available
+from ccltui.metrics.arrays.intervals import union
 from ccltui.metrics.arrays.reductions import (
     distinct_values,
     median_along,
@@ -75,7 +76,7 @@ class WorkDone:
         if member not in self._known:
             count = self._activities[member].pieces_before
             self._known[member] = (
-                count(self._points.arrival_ns[:, member]),
+                count(self._points.arrivals_of(member)),
                 count(self._times_ns[:, member]),
             )
             self._activities[member].settle()
@@ -170,7 +171,6 @@ def split(
                 if name not in found:
                     found[name] = zeros(begin_ns.shape)
                 found[name][:, i] = times.within(begin, end)
-        one.settle()
     return found
 
 
@@ -196,7 +196,6 @@ def own_comm_and_compute(
             begin, end = begin_ns[rows, i], end_ns[rows, i]
             stopped[rows, i] = layers.own_comm.within(begin, end)
             computed[rows, i] = layers.compute.within(begin, end)
-        one.settle()
     return stopped, computed
 
 
@@ -215,7 +214,6 @@ def triggers_of(activities: Sequence[Activity], times_ns: I64, groups: frozenset
     found = np.empty(times_ns.shape[::-1], np.int32).T
     for i, one in enumerate(activities):
         found[:, i] = one.triggers(times_ns[:, i], groups)
-        one.settle()
     return found
 
 
@@ -245,7 +243,6 @@ def by_member(
     for i, one in enumerate(activities):
         for values, measure in zip(found, measures, strict=True):
             values[:, i] = measure(one, begin[:, i], end[:, i])
-        one.settle()
     return found
 
 
@@ -285,19 +282,20 @@ def extra_kernel_time(
     """
     count = len(late)
     extra = np.full(count, np.nan)
-    size = max((one.names_end for one in activities), default=0)
     rows = np.flatnonzero(row_any(punctual[:most]))
-    if not size or not len(rows):
-        return extra
     who = np.column_stack((late[rows], _first_marked(punctual[rows], MAX_PEERS)))
+    compared = distinct_values(who[who >= 0]).tolist()
+    size = max((activities[member].names_end for member in compared), default=0)
+    if not size:
+        return extra
     places = _places(activities, who, begin_ns[rows], end_ns[rows])
     each = max(_MAX_COUNTS // (size * who.shape[1]), 1)
     for at in range(0, len(rows), each):
         here = slice(at, at + each)
         some = _Places(*(column[here] for column in places))
         extra[rows[here]] = _extra_time(activities, who[here], some, size)
-    for one in activities:
-        one.settle()
+    for member in compared:
+        activities[member].settle()
     return extra
 
 
@@ -415,6 +413,9 @@ def _middle(values: F64, present: Bool) -> F64:
 
 MAX_BACK: Final = 64
 """Number of collectives that a start is moved back at most."""
+_STEPS_BACK: Final = (1, 8, MAX_BACK)
+"""Numbers of collectives by which more of what the ranks did is looked at: for most one suffices,
+and each look begins anew."""
 CARRIED: Final = 0.1
 """Share of the lateness that may have existed at the start."""
 PUNCTUAL: Final = 0.5
@@ -525,38 +526,100 @@ class Segments(ByTarget, frozen=True):
         )
 
 
-def explain(points: SyncPoints, targets: Targets, activities: Sequence[Activity]) -> Segments:
+def explain(
+    points: SyncPoints, targets: Targets, activities: Sequence[Activity], *, is_large: bool = False
+) -> Segments:
     """Split the time before each target and compare it; ``activities`` are by ``points.labels``.
 
     Targets are taken some at a time: a part of the time of every rank at each is 8 B.
     """
     count, most = len(targets), max(_MAX_CELLS // max(len(activities), 1), 1)
-    triggers = triggers_of(activities, targets.time_ns, points.groups)
     found: list[Segments] = []
     compared = 0
     for begin in range(0, max(count, 1), most):
-        stop = min(begin + most, count)
-        some, ended = targets.take(np.arange(begin, stop)), triggers[begin:stop]
-        found.append(_explained(points, some, activities, ended, MAX_COMPARED - compared))
+        some = targets.take(np.arange(begin, min(begin + most, count)))
+        is_near = is_large or _are_few(some, points)
+        around = Surroundings(points, some, activities, is_near=is_near)
+        found.append(_explained(points, some, around, MAX_COMPARED - compared))
         compared += int((found[-1].start.since >= 0).sum())
     return found[0] if len(found) == 1 else Segments.joined(found)
 
 
+_FEW: Final = 1 / 16
+_MANY_POINTS: Final = 1024
+
+
+def _are_few(targets: Targets, points: SyncPoints) -> bool:
+    """Whether looking only around these targets takes less time than listing all that ranks did.
+
+    Of some hundred collectives a rank it takes as long, and what is listed serves further targets.
+    """
+    return len(points) >= _MANY_POINTS and len(targets) <= _FEW * len(points)
+
+
+class Surroundings:
+    """What ranks did before targets, as far back as it is asked for.
+
+    Args:
+        points: Sync points of the ranks.
+        targets: Late arrivals.
+        activities: All that each rank did.
+        is_near: Whether only what lies before the targets is looked at; else all of it.
+    """
+
+    def __init__(
+        self,
+        points: SyncPoints,
+        targets: Targets,
+        activities: Sequence[Activity],
+        *,
+        is_near: bool,
+    ) -> None:
+        self._points = points
+        self._targets = targets
+        self.whole = activities
+        self._is_near = is_near
+        self._first = np.maximum(targets.place - _STEPS_BACK[0], 0)
+        self._near: Sequence[Activity] = activities
+        if is_near:
+            self._look()
+
+    def since(self, rows: I64, back: int) -> Sequence[Activity]:
+        """Activities that are complete since the point ``back`` points before some targets."""
+        place = self._targets.place[rows]
+        if self._is_near and (self._first[rows] > place - back).any():
+            step = next(step for step in _STEPS_BACK if step >= back)
+            self._first[rows] = np.maximum(place - step, 0)
+            self._look()
+        return self._near
+
+    @property
+    def seen(self) -> Sequence[Activity]:
+        """Activities that are complete since all points that were asked for."""
+        return self._near
+
+    def _look(self) -> None:
+        times = self._targets.time_ns
+        begin = times - 1  # of targets without a point before them
+        rows = np.flatnonzero(self._first < self._targets.place)
+        begin[rows] = self._points.arrival_ns(self._first[rows])
+        # a rank may have reached the target before the point
+        low, high = np.minimum(begin, times - 1), np.maximum(begin, times)
+        self._near = [one.near(union(low[:, i], high[:, i])) for i, one in enumerate(self.whole)]
+
+
 def _explained(
-    points: SyncPoints,
-    targets: Targets,
-    activities: Sequence[Activity],
-    triggers: I32,
-    most_compared: int,
+    points: SyncPoints, targets: Targets, around: Surroundings, most_compared: int
 ) -> Segments:
-    start = find_start(points, targets, activities, triggers)
+    start = find_start(points, targets, around)
+    activities = around.seen
     count = len(targets)
     parts = np.zeros((count, len(PARTS)))
     mine, theirs = np.zeros((2, count))
     extra, ratio = np.full((2, count), np.nan)
     known = np.flatnonzero(start.since >= 0)
     if len(known):
-        begin = take_rows(points.arrival_ns, start.since[known])
+        begin = points.arrival_ns(start.since[known])
         end = take_rows(targets.time_ns, known)
         comparison = PeerComparison(targets.late[known], start.punctual[known])
         measured = split(begin, end, activities, points.groups, start.triggers[known])
@@ -586,21 +649,19 @@ def _explained(
     return Segments(start, parts, mine, theirs, extra, ratio, by_clocks)
 
 
-def find_start(
-    points: SyncPoints, targets: Targets, activities: Sequence[Activity], triggers: I32
-) -> Start:
+def find_start(points: SyncPoints, targets: Targets, around: Surroundings) -> Start:
     """Return the latest sync point since which nearly all of the lateness of a target arose.
 
     At that point the late rank is not behind its peers in its work. If more than the share
     ``CARRIED`` of it existed at each of the last ``MAX_BACK`` points, that with the least.
-    ``triggers`` are those of the targets.
     """
     count, size = targets.time_ns.shape
+    triggers = triggers_of(around.seen, targets.time_ns, points.groups)
     since = np.full(count, -1, np.int64)
     punctual = np.zeros((size, count), np.bool_).T
     excess, carried = np.zeros(count), np.full(count, np.inf)
     left = np.arange(count)
-    done = WorkDone(points, targets.time_ns, activities, MAX_BACK)
+    done = WorkDone(points, targets.time_ns, around.whole, MAX_BACK)
     for back in range(1, MAX_BACK + 1):
         left = left[targets.place[left] >= back]
         if not len(left):
@@ -608,6 +669,7 @@ def find_start(
         place = targets.place[left] - back
         some = targets.take(left)
         mine = take_rows(triggers, left)
+        activities = around.since(left, back)
         peers, found, carried_ns, more_ns = _lateness(points, some, activities, place, mine)
         little = CARRIED * np.abs(found)
         doubtful = np.flatnonzero((carried_ns <= little) & (more_ns > little))
@@ -636,7 +698,7 @@ def _lateness(
 
     All are counted from sync points.
     """
-    begin, behind = take_rows(points.arrival_ns, place), take_rows(points.late_ns, place)
+    begin, behind = points.arrival_ns(place), points.late_ns(place)
     late = behind + (targets.time_ns - begin)
     late = late - row_min(late)[:, np.newaxis]
     latest = late[np.arange(len(targets)), targets.late]

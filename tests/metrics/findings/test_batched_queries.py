@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from ccltui.demo import Spec, Straggler, write_job
+from ccltui.demo.spec import Cause
 from ccltui.metrics.catalog.stragglers.blame_chain import blame_chain
 from ccltui.metrics.catalog.stragglers.straggler_cause import straggler_cause
 from ccltui.metrics.findings.causes import chain, segments
 from ccltui.metrics.findings.causes.cause_search import Causes, VerdictRequest, Verdicts, job_causes
 from ccltui.metrics.findings.causes.chain import Search, run_searches
+from ccltui.metrics.findings.causes.segments import Segments, explain
 from ccltui.metrics.findings.rank_time.partition import partition
 from ccltui.metrics.metric import Metric, expect
 from ccltui.metrics.view import job_view
@@ -176,7 +178,31 @@ def test_a_large_job_has_the_same_causes_and_keeps_few_intervals(
     assert not kept & {"comm", "comp", "occupied", "device_work", "in_operators"}
     searched = job_causes(large[1])
     activities = [searched.activity(one.label) for one in large[1].ranks]
-    assert any("idle" in vars(one) for one in activities)
+    assert any("compute" in vars(one) for one in activities)
     for one in activities:
-        assert not vars(one).keys() & {"work", "network", "group_kinds"}
+        assert not vars(one).keys() & {"work", "network", "group_kinds", "idle", "copies"}
         assert not vars(one.host).keys() & {"operations", "disjoint", "long_gaps"}
+
+
+@pytest.mark.parametrize("cause", ["compute", "operator", "host", "copies", "data_loading"])
+def test_what_lies_around_late_arrivals_explains_them_like_all_that_ranks_did(
+    tmp_path: Path, cause: Cause
+) -> None:
+    late = (Straggler(1, cause, 2_000_000, None), Straggler(2, "more_kernels", 900_000, (1,)))
+    write_job(tmp_path, Spec.quiet(tp=2, dp_shard=2, steps=4, stragglers=late))
+    searched = job_causes(View(open_job(tmp_path)))
+
+    for request in everything(searched):
+        points, targets = searched.points(request.labels), request.targets
+        activities = [searched.activity(label) for label in request.labels]
+        near, whole = (
+            explain(points, targets, activities, is_large=is_large) for is_large in (True, False)
+        )
+        assert parts_of(near) == parts_of(whole)
+
+
+def parts_of(found: Segments) -> list[list[object]]:
+    """Every column of segments, NaN as text."""
+    start = (found.start.since, found.start.punctual, found.start.triggers, found.start.carried_ns)
+    parts = (found.parts_ns, found.compute_ns, found.peer_compute_ns, found.extra_kernels_ns)
+    return [np.asarray(one).astype(str).tolist() for one in (*start, *parts, found.elements_ratio)]
