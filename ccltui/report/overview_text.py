@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ccltui.metrics.catalog.time.iter_time import LOOP
+from ccltui.metrics.model.rank_steps import LOOP_PERIOD
 from ccltui.metrics.result import Result
 from ccltui.parsers.numbers import counted, time_text
 
@@ -52,7 +52,7 @@ def step_time(results: Results) -> str:
     answer = details_of(results, "findings")
     period = answer.get("period_ms") if answer.get("period") == "step" else None
     apart = period is not None and time_text(period) != time_text(mean)
-    is_loop = results["iter_time"].basis.get("duration") == LOOP
+    is_loop = results["iter_time"].basis.get("duration") == LOOP_PERIOD
     by = "By the decode loop" if is_loop else "By the step markers"
     text = f"{by} a step takes" if apart else "A step takes"
     spread_text = f"standard deviation {time_text(spread)}, " if several and spread else ""

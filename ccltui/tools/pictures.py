@@ -24,7 +24,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from ccltui.commands import demo_command
+from ccltui import cli
 from ccltui.report.output import write_file
 from ccltui.tui.app import Explorer
 from ccltui.tui.options import ExplorerOptions
@@ -126,7 +126,7 @@ def draw(names: Iterable[str]) -> dict[str, str]:
         os.chdir(folder)  # the explorer shows the path as it is given: `demo`
         try:
             for job in sorted({picture.job for picture in wanted}):
-                demo_command.run([job, "--no-open", *JOBS[job]])
+                cli.run(["demo", job, "--no-open", *JOBS[job]])
             return {picture.name: asyncio.run(drawn(picture, picture.job)) for picture in wanted}
         finally:
             os.chdir(before)

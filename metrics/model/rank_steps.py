@@ -343,6 +343,8 @@ def steps_of(trace: RankTrace) -> tuple[tuple[Step, ...], str | None]:
 
 DECODE_LOOP: Final = "decode loop"
 """Convention of a server whose passes are not marked: `passes_of`."""
+LOOP_PERIOD: Final = "period of the decode loop"
+"""What is the duration of a step there."""
 _GROUPS: Final[tuple[Group, ...]] = ("annotations", "cpu_ops")
 
 

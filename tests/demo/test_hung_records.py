@@ -21,7 +21,7 @@ from ccltui.demo.hung_records import (
     write_mixed,
     write_window,
 )
-from ccltui.metrics.findings.recordings.answer import answer_of
+from ccltui.metrics.catalog.time.findings import answer_of
 from ccltui.metrics.findings.recordings.hang_window import hangs_of_view
 from ccltui.metrics.hangs.find_hang import hangs_of
 from ccltui.metrics.hangs.hang import Hang

@@ -106,8 +106,8 @@ def test_an_entry_of_the_search_path_without_a_root_is_left_out(
     lib.mkdir()
     code = (
         "import json, os, sys; del sys.path[0]\n"
-        "from ccltui import safe_path\n"
-        "safe_path.leave_working_directory()\n"
+        "from ccltui.__main__ import leave_working_directory\n"
+        "leave_working_directory()\n"
         "print(json.dumps([os.environ.get('PYTHONPATH'), sys.path]))"
     )
 

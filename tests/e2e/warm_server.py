@@ -82,9 +82,8 @@ def _become(request: dict[str, Any], descriptors: list[int]) -> None:
     script.__file__ = sys.argv[0]
     sys.modules["__main__"] = script
     from ccltui import __main__ as commands
-    from ccltui import safe_path
 
-    safe_path.leave_working_directory()
+    commands.leave_working_directory()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     command = commands.main_metrics if Path(sys.argv[0]).name == "ccl-metrics" else commands.main
     sys.exit(command())

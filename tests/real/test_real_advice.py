@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from test_real_metrics_walk import SHARED
 
+from ccltui.metrics.catalog.time.findings import answer_of
 from ccltui.metrics.findings.finding import Finding
-from ccltui.metrics.findings.recordings.answer import answer_of
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.job import open_job
 

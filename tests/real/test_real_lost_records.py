@@ -12,8 +12,8 @@ from typing import Final
 import pytest
 from msgspec.structs import replace
 
+from ccltui.metrics.catalog.time.findings import answer_of
 from ccltui.metrics.findings.finding import Finding
-from ccltui.metrics.findings.recordings.answer import answer_of
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.columns import Group
 from ccltui.parsers.job import open_job

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.arrays.statistics import (
     mean,
@@ -15,7 +15,7 @@ from ccltui.metrics.arrays.statistics import (
     sample_std,
 )
 from ccltui.metrics.metric import metric
-from ccltui.metrics.model.rank_steps import DECODE_LOOP, Step
+from ccltui.metrics.model.rank_steps import DECODE_LOOP, LOOP_PERIOD, Step
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.provenance import answer
 from ccltui.metrics.workload.job_steps import (
@@ -102,7 +102,7 @@ def iter_time(view: View) -> Result:
     if cv is not None and len(values) > 2 and cv > _UNSTEADY:
         warnings.append(f"step times vary: standard deviation is {percent(cv)} of the mean")
     is_loop = any(rank.marker == DECODE_LOOP for rank in view.ranks)
-    duration = LOOP if is_loop else "marker"
+    duration = LOOP_PERIOD if is_loop else "marker"
     basis = {"duration": duration, "aggregate": "maximum over ranks of each step"}
     return answer(
         iter_time,
@@ -151,8 +151,5 @@ def _periods_ns(times: StepTimes) -> list[int]:
         if b == a + 1
     ]
 
-
-LOOP: Final = "period of the decode loop"
-"""Duration of a step in a server that marks none."""
 
 metric_cal = iter_time.document_of

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from runs_by_hand import view_of
 
+from ccltui.metrics.catalog.time.findings import answer_of
 from ccltui.metrics.cluster.cluster_files import read_cluster
 from ccltui.metrics.cluster.cluster_table import cluster_table, hosts_of, implausible, peers_of
 from ccltui.metrics.compare.compare_profiles import compare_benchmarks
-from ccltui.metrics.findings.recordings.answer import answer_of
 from ccltui.metrics.model.peaks import find_device
 from ccltui.metrics.registry import find
 from ccltui.metrics.result import Result

@@ -8,8 +8,8 @@ import pytest
 from runs_by_hand import view_of
 
 from ccltui.demo.planted import JobSpec, write_planted
+from ccltui.metrics.catalog.time.findings import answer_of
 from ccltui.metrics.findings.finding import Answer
-from ccltui.metrics.findings.recordings.answer import answer_of
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.job import open_job
 

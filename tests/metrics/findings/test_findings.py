@@ -11,13 +11,13 @@ from factories import Coll, Event, allreduce, copy, job, kernel, launch, rank_tr
 from full_jobs import view_of
 from partition_checks import check
 
+from ccltui.metrics.catalog.time.findings import answer_of
 from ccltui.metrics.findings import sentences
 from ccltui.metrics.findings.causes import cause_search
 from ccltui.metrics.findings.culprits import Culprits, with_saving_text
 from ccltui.metrics.findings.finding import Answer, Finding, Kind, Recording, choice_of
 from ccltui.metrics.findings.rank_time import idle_causes
 from ccltui.metrics.findings.recordings import device_findings
-from ccltui.metrics.findings.recordings.answer import answer_of
 from ccltui.metrics.findings.sentences import named_text
 from ccltui.metrics.registry import find
 from ccltui.metrics.unavailable import refuse

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from runs_by_hand import view_of
 
+from ccltui.metrics.catalog.time.findings import answer_of
 from ccltui.metrics.findings.finding import Finding
-from ccltui.metrics.findings.recordings.answer import answer_of
 
 DEEPSPEED = (
     "[2026-01-02 00:00:01,000] [INFO] [logging.py:96:log_dist] [Rank 0] rank=0 time (ms) | "

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from runs_by_hand import view_of
 
+from ccltui.metrics.catalog.time.findings import answer_of
 from ccltui.metrics.findings.finding import Answer
-from ccltui.metrics.findings.recordings.answer import answer_of
 from ccltui.parsers.side.profiler_table import tables_in
 
 HOST = ("Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg")

@@ -11,8 +11,8 @@ from inspector_lines import call, line, write_job
 from msgspec.structs import replace
 from runs_by_hand import view_of
 
+from ccltui.metrics.catalog.time.findings import answer_of
 from ccltui.metrics.findings.finding import Answer, Finding
-from ccltui.metrics.findings.recordings.answer import answer_of
 from ccltui.metrics.inspector.inspector_job import inspector_job
 from ccltui.metrics.inspector.late_roots import lateness
 

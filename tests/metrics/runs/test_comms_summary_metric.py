@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from runs_by_hand import view_of
 
-from ccltui.metrics.findings.recordings.answer import answer_of
+from ccltui.metrics.catalog.time.findings import answer_of
 from ccltui.metrics.registry import find
 
 TABLE = """\

@@ -12,7 +12,7 @@ from factories import Event, card, job, rank_trace, step
 from runs_by_hand import view_of
 from worked import measure, worked_example
 
-from ccltui.metrics.findings.recordings.answer import answer_of
+from ccltui.metrics.catalog.time.findings import answer_of
 from ccltui.metrics.registry import find
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View, ViewOptions

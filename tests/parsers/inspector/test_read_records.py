@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from inspector_lines import START_US, call, line, write_job
 
-from ccltui.metrics.findings.recordings.answer import answer_of
+from ccltui.metrics.catalog.time.findings import answer_of
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.errors import TraceError

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ccltui.metrics.findings.recordings.answer import answer_of
+from ccltui.metrics.catalog.time.findings import answer_of
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.errors import TraceError
