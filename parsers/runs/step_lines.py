@@ -346,10 +346,18 @@ _LEAST_STATED: Final = 0.05
 
 
 def _mlperf_lines(text: str) -> Iterator[StepLine]:
-    """Blocks of training between evaluations, from records of MLPerf's logger."""
+    """Yield blocks of training between evaluations, else rates, from records of MLPerf's logger."""
+    records = [(match, _record(match["record"])) for match in _MLPERF.finditer(text)]
+    blocks = list(_blocks(text, records))
+    yield from blocks or _rates(text, records)
+
+
+_Records = list[tuple[re.Match[str], Mapping[str, Any]]]
+
+
+def _blocks(text: str, records: _Records) -> Iterator[StepLine]:
     batch = start_ms = first = loss = math.nan
-    for match in _MLPERF.finditer(text):
-        record = _record(match["record"])
+    for match, record in records:
         key, value, time_ms = record.get("key"), record.get("value"), finite(record.get("time_ms"))
         metadata = record.get("metadata")
         counted = metadata.get("samples_count") if isinstance(metadata, dict) else None
@@ -379,6 +387,48 @@ def _block(samples: float, first: float, batch: float, took_ms: float) -> _Value
         return {}
     rate = (samples - first) / took_ms * 1e3
     return {"time_ms": took_ms / made, "samples_per_s": rate, "global_batch": batch}
+
+
+def _rates(text: str, records: _Records) -> Iterator[StepLine]:
+    """Yield a line for each rate that is stated, where it is one of samples.
+
+    Benchmarks state what they have done so far as samples or as epochs, under one name, and rates
+    of samples or of tokens: it is samples where a rate and a time give as many.
+    """
+    batch = last_ms = in_epoch = math.nan
+    last = 0.0
+    for match, record in records:
+        key, value, time_ms = record.get("key"), record.get("value"), finite(record.get("time_ms"))
+        if key == "global_batch_size":
+            batch = finite_or_nan(value)
+        elif key == "train_samples":
+            in_epoch = finite_or_nan(value)
+        elif key == "run_start" and time_ms is not None:
+            last_ms, last = time_ms, 0.0
+        if key != "tracked_stats" or not isinstance(value, dict) or time_ms is None:
+            continue
+        rate, done = finite_or_nan(value.get("throughput")), _done(record.get("metadata"))
+        made = rate * (time_ms - last_ms) / 1e3
+        samples = next(
+            (done * each for each in (1.0, in_epoch)
+             if abs((done - last) * each - made) <= _ROUNDED * made), math.nan,
+        )  # fmt: skip
+        if batch >= 1 and made > 0 and samples < 1 << 53:
+            values = {"time_ms": batch / rate * 1e3, "samples_per_s": rate, "global_batch": batch}
+            yield StepLine(round(samples / batch), _around(text, match)[0], values=values)
+        last_ms, last = time_ms, done
+
+
+_ROUNDED: Final = 0.05
+"""Share by which samples may differ from a rate times the time of an evaluation more or less."""
+
+
+def _done(metadata: Any) -> float:
+    """Return how many samples or epochs are done at a record, NaN where it does not say."""
+    if not isinstance(metadata, dict):
+        return math.nan
+    found = [finite_or_nan(metadata.get(name)) for name in ("samples_count", "epoch_num")]
+    return next((number for number in found if 0 < number < 1 << 53), math.nan)
 
 
 def _record(text: str) -> Mapping[str, Any]:

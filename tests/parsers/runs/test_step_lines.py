@@ -175,6 +175,34 @@ def test_mlperf_has_blocks_between_evaluations() -> None:
     assert (log.end.kind, log.end.text) == ("completed", "MLPerf's run_stop with status success")
 
 
+def _rates(unit: int, *, of: int = 1, train_samples: int | None = None) -> str:
+    """Log 1,000 samples a second at every 20 s, in units of ``unit`` samples, rates times ``of``."""
+    text = logged(1721026000000, "global_batch_size", 400) + logged(
+        1721026000000, "run_start", None
+    )
+    if train_samples is not None:
+        text += logged(1721026000000, "train_samples", train_samples)
+    for number in (1, 2, 3):
+        at = 1721026000000 + number * 20_000
+        value = {"throughput": 1000.0 * of}
+        text += logged(at, "tracked_stats", value, epoch_num=number * 20_000 // unit)
+    return text
+
+
+@pytest.mark.parametrize(("unit", "train_samples"), [(1, None), (5000, 5000)])
+def test_rates_of_mlperf_between_evaluations(unit: int, train_samples: int | None) -> None:
+    log = read(_rates(unit, train_samples=train_samples))
+
+    assert (log.dialect, log.step.tolist()) == ("mlperf", [50, 100, 150])
+    assert log.time_s.tolist() == [0.4] * 3
+    assert log.samples_per_s.tolist() == [1000.0] * 3
+
+
+@pytest.mark.parametrize("text", [_rates(5000), _rates(1, of=2048)], ids=["epochs", "tokens"])
+def test_rates_of_mlperf_of_something_else_are_not_used(text: str) -> None:
+    assert len(read(text)) == 0
+
+
 def test_a_run_of_mlperf_that_was_given_up() -> None:
     log = read(MLPERF.replace("success", "aborted"))
 
