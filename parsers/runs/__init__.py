@@ -107,7 +107,10 @@ RUN_COMPLETE: Final = Format(
 TRAINING_LOG: Final = Format(
     kind="training_log",
     description="step lines of a training program",
-    sniff=(text_search(_STEP_LINE, Priority.TEXT_LINES, words=_STEP_WORDS),),
+    sniff=(
+        text_search(_STEP_LINE, Priority.TEXT_LINES, words=_STEP_WORDS),
+        json_keys("log_history", "global_step"),  # trainer_state.json of Hugging Face
+    ),
     has_own_metrics=True,
     read_by_line=True,
 )

@@ -27,7 +27,7 @@ _GOES_ON: Final = 3
 """Steps after a failure by which the job has gone on; other ranks may print one or two."""
 _COMPLETED: Final = re.compile(
     r"RUN_COMPLETE\b|\[after training is done\]"
-    r"|`Trainer\.fit` stopped: `max_|\{'train_runtime': "
+    r"|`Trainer\.fit` stopped: `max_|['\"]train_runtime['\"]: "
     r"|\"key\": \"run_stop\"[^\n]{0,400}\"status\": \"success\""
     r"|worker group successfully finished"
     r"|(?P<script>\bTraining (?:is )?(?:completed?|finished|done)\b|\bFinished training\b)"

@@ -24,6 +24,7 @@ Dialect = Literal[
     "nanotron",
     "deepspeed",
     "huggingface",
+    "trainer_state",
     "mlperf",
     "plain",
     "counted",
@@ -323,6 +324,28 @@ def _dictionaries(text: str) -> Iterator[StepLine]:
         yield line
 
 
+def _state_lines(text: str) -> Iterator[StepLine]:
+    """Yield the history in trainer_state.json, which the Trainer of Hugging Face saves."""
+    if '"log_history"' not in text:
+        return
+    stated = _MAX_STEPS.search(text)
+    total = int(stated[1]) if stated is not None else None
+    for match in _ENTRY.finditer(text):
+        entry = _record(match[0])
+        members = {name: finite_or_nan(value) for name, value in entry.items()}
+        step = members.get("step", math.nan)
+        if not 0 <= step < 1 << 53:
+            continue
+        if "train_runtime" in members:
+            yield StepLine(int(step), values=_summary(members), is_summary=True)
+        elif "loss" in members:
+            yield StepLine(int(step), total=total, values={"loss": members["loss"]})
+
+
+_ENTRY: Final = re.compile(r'\{[^{}]{0,4000}"step":[^{}]{0,4000}\}')
+_MAX_STEPS: Final = re.compile(r'"max_steps": ?(\d{1,12})')
+
+
 def _members(text: str) -> dict[str, float]:
     """Return the numbers of a dictionary of Python, which newer releases print as texts."""
     return {match[1]: _float(match[2]) for match in _MEMBER.finditer(text)}
@@ -334,13 +357,18 @@ def _summary(members: Mapping[str, float]) -> _Values:
     steps, samples = (
         members.get(f"train_{what}_per_second", math.nan) for what in ("steps", "samples")
     )
-    if steps >= _LEAST_STATED:
+    seconds, made = members.get("train_runtime", math.nan), members.get("step", math.nan)
+    # A run that was resumed counts steps that it did not make in this time.
+    if seconds > 0 and made > 0 and abs(made / seconds - steps) <= _STATED_DIGITS:
+        values["mean_step_s"] = seconds / made
+    elif steps >= _LEAST_STATED:
         values["mean_step_s"] = 1 / steps
     if samples > 0:
         values["samples_per_s"] = samples
     return values
 
 
+_STATED_DIGITS: Final = 0.0006
 _LEAST_STATED: Final = 0.05
 """Steps a second: below, 0.001 is more than 2 % of the rate."""
 
@@ -459,6 +487,7 @@ DIALECTS: Final[dict[Dialect, Callable[[str], Iterator[StepLine]]]] = {
     "nanotron": _nanotron_lines,
     "deepspeed": _deepspeed_lines,
     "huggingface": _trainer_lines,
+    "trainer_state": _state_lines,
     "mlperf": _mlperf_lines,  # after NeMo, which has each step where this has blocks
     "plain": _epoch_lines,
     "counted": _counted_lines,  # after all others, whose lines it takes too

@@ -132,7 +132,7 @@ def test_the_trainer_with_the_step_in_its_lines() -> None:
 
     assert (log.dialect, log.step.tolist()) == ("huggingface", [9900, 10000])
     assert log.loss.tolist() == [0.3818, 0.3718]
-    assert log.mean_step_s == pytest.approx(1 / 1.142)
+    assert log.mean_step_s == pytest.approx(0.87541218)  # the seconds over the steps, not 1 / 1.142
     assert log.mean_samples_per_s == 36.554
     assert not np.isfinite(log.time_s).any()
     assert (log.end.kind, log.notes) == ("completed", ())
@@ -165,6 +165,44 @@ def test_a_bar_of_whole_seconds_is_used_over_twenty() -> None:
     assert len(log) == 20
 
 
+def state(*, runtime_s: float, rate: float, steps: int = 60) -> str:
+    """Return what the Trainer saves: a loss every 20 steps, and the whole run at the end."""
+    history: list[dict[str, float]] = [
+        {"epoch": step / 60, "grad_norm": 0.5, "loss": 4 - step / 20, "step": step}
+        for step in (20, 40, 60)
+    ]
+    history.append({"epoch": 1.0, "eval_loss": 1.5, "eval_runtime": 3.0, "step": 60})
+    whole = {"train_runtime": runtime_s, "train_steps_per_second": rate,
+             "train_samples_per_second": 1.6}  # fmt: skip
+    history.append({"epoch": 1.0, "step": steps, "total_flos": 1e15, "train_loss": 2.0, **whole})
+    callbacks = {"TrainerControl": {"args": {"should_log": False}}}
+    document = {"global_step": 60, "log_history": history, "max_steps": 60,
+                "stateful_callbacks": callbacks}  # fmt: skip
+    return json.dumps(document, indent=2)
+
+
+def test_what_the_trainer_saves_of_a_run() -> None:
+    log = read(state(runtime_s=1200.0, rate=0.05))
+
+    assert (log.dialect, log.step.tolist(), log.total_steps) == ("trainer_state", [20, 40, 60], 60)
+    assert log.loss.tolist() == [3.0, 2.0, 1.0]
+    assert (log.mean_step_s, log.mean_samples_per_s) == (20.0, 1.6)
+    assert log.end.kind == "completed"
+
+
+def test_a_run_that_was_resumed_states_its_own_rate() -> None:
+    log = read(state(runtime_s=120.0, rate=0.25))  # 30 of the 60 steps, as it says itself
+
+    assert log.mean_step_s == 4.0
+
+
+def test_a_saved_state_that_is_cut_off() -> None:
+    text = state(runtime_s=1200.0, rate=0.05)
+    log = read(text[: text.index('"step": 60')])
+
+    assert (log.step.tolist(), log.mean_step_s, log.end.kind) == ([20, 40], None, "")
+
+
 def test_mlperf_has_blocks_between_evaluations() -> None:
     log = read(MLPERF)
 
@@ -176,7 +214,7 @@ def test_mlperf_has_blocks_between_evaluations() -> None:
 
 
 def _rates(unit: int, *, of: int = 1, train_samples: int | None = None) -> str:
-    """Log 1,000 samples a second at every 20 s, in units of ``unit`` samples, rates times ``of``."""
+    """Log 1,000 samples a second each 20 s, in units of ``unit`` samples, rates times ``of``."""
     text = logged(1721026000000, "global_batch_size", 400) + logged(
         1721026000000, "run_start", None
     )
