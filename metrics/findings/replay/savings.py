@@ -389,6 +389,8 @@ class Savings(Struct, frozen=True, dict=True):
         """Operations with a segment between two exchanges of tokens, and the calls around it."""
         operations, line = self.ladder.job.operations, self.ladder.idle.line
         kind = self.ladder.job.table.kind
+        if not (kind == _ALL_TO_ALL).any():  # most jobs exchange no tokens
+            return (np.empty(0, np.int64),) * 3
         with_call = np.flatnonzero(operations.call >= 0)
         held = np.flatnonzero(operations.unit >= 0)
         place = np.searchsorted(with_call, held)
@@ -423,6 +425,14 @@ class Savings(Struct, frozen=True, dict=True):
             share = most * members / np.maximum(total, 1)
             found = np.where(uneven == 1, np.maximum(found, share), uneven)
         return np.asarray(self.ladder.recorded_transfer / found)
+
+    @cached_property
+    def even_steps(self) -> F64:
+        """Steps with equal shares of every exchange, without idle times, float64 ns."""
+        ladder, transfer_ns = self.ladder, self.even_exchanges
+        if np.array_equal(transfer_ns, ladder.recorded_transfer):
+            return np.asarray(ladder.rungs[5])
+        return ladder.job.replay.ends(ladder.compute(5), transfer_ns)
 
     def has_more_tokens(self, ranks: Sequence[int]) -> bool:
         """Whether ranks (indices) take longer for some work between exchanges of tokens alone.

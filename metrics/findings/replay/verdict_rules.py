@@ -351,9 +351,9 @@ class Rules:
         ladder, differences = self.ladder, self.ladder.differences
         varying = differences[2] + differences[3]
         host = np.minimum(ladder.uneven_host, differences[5])
-        even = ladder.job.replay.ends(ladder.compute(5), self.namer.savings.even_exchanges)
+        saved = ladder.rungs[5] - self.namer.savings.even_steps
         # Exchanges that are long because of where the tokens go are no slow link.
-        of_tokens = np.minimum(ladder.rungs[5] - even, np.maximum(differences[4], 0))
+        of_tokens = np.minimum(saved, np.maximum(differences[4], 0))
         worker, communication = differences[1] + of_tokens, differences[4] - of_tokens
         return np.stack([differences[0], worker, varying, communication, host])
 
