@@ -16,7 +16,7 @@ from ccltui.draw.rank_rows import Stream
 from ccltui.draw.timeline_chart import Track
 from ccltui.metrics.arrays.intervals import union
 from ccltui.metrics.device.device_counters import SLOW_CLOCK, are_readings, typical_reading
-from ccltui.metrics.device.host_threads import HostThread, HostThreads, Level, host_threads
+from ccltui.metrics.device.launch_origin import HostThread, HostThreads, Level, host_threads
 from ccltui.metrics.findings.causes.activity import host_cause
 from ccltui.metrics.findings.rank_time.idle_causes import CAUSES, all_idle_times
 from ccltui.metrics.model.classify import COMM, COMP, MEM, any_name, distinct

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from factories import Event, launch, rank_trace
 
-from ccltui.metrics.device.host_threads import MAX_DEPTHS, MAX_THREADS, host_threads
+from ccltui.metrics.device.launch_origin import MAX_DEPTHS, MAX_THREADS, host_threads
 from ccltui.metrics.model.rank_facts import RankFacts
 from ccltui.parsers.columns import RankTrace
 

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 from planted_jobs import Planted, Run, planted_job
 
 from ccltui.metrics.arrays.typical import lower_median, lower_medians
+from ccltui.metrics.catalog.stragglers.what_if_no_straggler import Slowdown
 from ccltui.metrics.findings.replay.ladder import Ladder, ladder_of
 from ccltui.metrics.findings.replay.lines import line_operations, step_replay
-from ccltui.metrics.findings.replay.slowdown import Slowdown
 from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View
 

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from planted_jobs import Planted, Run, planted_job
 
 from ccltui.metrics.arrays.typical import lower_median, lower_medians
+from ccltui.metrics.catalog.stragglers.what_if_no_straggler import Slowdown
 from ccltui.metrics.findings.replay.ladder import ladder_of
 from ccltui.metrics.findings.replay.lines import step_lines
 from ccltui.metrics.findings.replay.lines.pass_units import (
@@ -24,7 +25,6 @@ from ccltui.metrics.findings.replay.lines.pass_units import (
 )
 from ccltui.metrics.findings.replay.lines.shared_positions import SilentStage, silent_starts
 from ccltui.metrics.findings.replay.lines.step_lines import implied_steps
-from ccltui.metrics.findings.replay.slowdown import Slowdown
 from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.array_types import I64
