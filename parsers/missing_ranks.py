@@ -7,6 +7,8 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final, overload
 
+MOST_RANKS: Final = 1 << 20
+"""More than any job has: a number from here on is not that of a rank, whatever a file states."""
 MAX_LISTED: Final = 4096
 """Most ranks that documents list one by one; their number is stated beside them."""
 

@@ -17,9 +17,9 @@ from msgspec import structs
 
 from ccltui.parsers.columns import Note
 from ccltui.parsers.ingest.load import Loaded, load
+from ccltui.parsers.missing_ranks import MOST_RANKS
 
 T = TypeVar("T")
-_MOST_RANKS = 1_000_000  # names of files may state any rank
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -97,7 +97,7 @@ def _blocks(present: Sequence[int], unit: Sequence[int]) -> list[tuple[int, ...]
     Absent ranks take their places too, or the units behind them would not be groups of the job.
     """
     first, last = present[0], present[-1]
-    if last - first > _MOST_RANKS:
+    if last - first > MOST_RANKS:
         return []
     there, taken = set(present), bytearray(last - first + unit[-1] + 1)
     blocks = []

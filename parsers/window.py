@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Final
 
 from ccltui.parsers.errors import GrammarError
+from ccltui.parsers.missing_ranks import MOST_RANKS
 
 INT64_MIN: Final = -(2**63)
 INT64_MAX: Final = 2**63 - 1
@@ -135,7 +136,7 @@ def _shown(text: str) -> str:
 
 
 _RANKS = re.compile(r"([0-9]+)(?:-([0-9]+))?")
-_MAX_RANK = (1 << 20) - 1
+_MAX_RANK = MOST_RANKS - 1
 
 
 @dataclass(frozen=True, slots=True)

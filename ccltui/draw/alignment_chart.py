@@ -36,7 +36,8 @@ _STEPS = np.array([1.0, 2.5, 5.0, 10.0, 20.0, 50.0, 100.0])
 """Lower ends of the levels, in hundredths of the last; the first is the floor."""
 _POOL_UNTIL = 256
 USUAL_FLOOR_NS = 100_000
-"""Floor of clocks that agree: lags below it are not drawn in any case."""
+"""Least lag that charts draw unless asked, `MIN_DRAWN_NS` of the metrics, which drawing does not
+import. A higher floor is that of doubtful clocks."""
 ON_TIME = "·"
 """Mark of a rank that arrives in time; where it takes no part the cell is blank."""
 PIN = "•"

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from ccltui.metrics.confidence import sure_text
 from ccltui.metrics.findings.finding import Recording, choice_of
+from ccltui.metrics.findings.rank_time.portions import ALIKE
 from ccltui.metrics.unavailable import merged_reasons
 from ccltui.metrics.view.words import ranks_text, sentence
 from ccltui.parsers.numbers import counted, percent, time_text
@@ -54,8 +55,6 @@ _MOST_GROUPS: Final = 4
 _LEAST_GROUPS: Final = 2
 _MOST_NAMED: Final = 4
 """Metrics that hold in part and are named: a damaged file concerns all of them."""
-_ALIKE: Final = 0.03
-"""Difference between ranks in their share of computing below which they count as alike."""
 _NOTHING_READ: Final = (
     "Look at the files: ccltui doctor DIR lists what each is, and what to do about it. "
     "docs/collect.md shows how to record a job; ccltui demo writes one to look at."
@@ -316,7 +315,7 @@ def _ranks(results: Results) -> list[Claim]:
     low, high = percent(shares[least]), percent(shares[most])
     range_ = high if low == high else f"{low} to {high}"
     text = f"All ranks compute about equally long, {range_} of the time."
-    if shares[most] - shares[least] >= _ALIKE:
+    if shares[most] - shares[least] >= ALIKE:
         text = (
             f"Ranks compute between {low} ({ranks_text((least,))}) and {high} "
             f"({ranks_text((most,))}) of the time."

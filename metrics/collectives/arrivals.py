@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from ccltui.metrics.arrays.by_column import take_columns, take_rows, zeros
 from ccltui.metrics.arrays.reductions import row_max, row_min, rows_by_value
-from ccltui.metrics.collectives.clocks.clock_model import ClockModel
+from ccltui.metrics.collectives.clocks.clock_model import RESIDUALS, ClockModel
 from ccltui.metrics.collectives.matching.match import (
     HIGH,
     LOW,
@@ -51,8 +51,6 @@ MIN_FLOOR_NS = 10_000
 MIN_DRAWN_NS = 100_000
 """Least lag that a chart draws as late unless asked: below it ranks that nobody would call late
 colour every cell."""
-RESIDUALS_TO_BLAME = 3
-"""Lag floor in residuals (p95) of the clocks."""
 
 FEWEST_TO_TELL = 3
 """Fewest members of which one alone can be short where a transfer has two sides."""
@@ -197,7 +195,7 @@ def blame_floor(clocks: ClockModel) -> int:
     The residual is the error bar of every start on corrected clocks. Below the floor the two
     measures name different ranks.
     """
-    return max(MIN_FLOOR_NS, RESIDUALS_TO_BLAME * (clocks.residual_p95_ns or 0))
+    return max(MIN_FLOOR_NS, RESIDUALS * (clocks.residual_p95_ns or 0))
 
 
 def drawn_floor(floor_ns: int) -> int:

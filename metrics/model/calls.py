@@ -25,6 +25,12 @@ from ccltui.parsers.array_types import I8, I32, I64, U64, Bool
 from ccltui.parsers.columns import MISSING, CollectiveArgs, Events, Group, RankTrace
 from ccltui.parsers.store.column_store import release
 
+ROUNDING_NS: Final = 2_000
+"""Ends of events are sums of a start and a duration, each rounded, to whole microseconds in old
+files."""
+SOON_NS: Final = 30_000
+"""A kernel that begins this soon after a call ended, on an idle device, waited for it."""
+
 
 class CallRows(Struct, frozen=True):
     """Rows of the events ``group`` of a trace; `of` gives them as numbers."""

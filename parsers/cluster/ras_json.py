@@ -22,13 +22,12 @@ from ccltui.parsers.cluster.nccl_log import (
     read_ras_text,
 )
 from ccltui.parsers.errors import TraceError
+from ccltui.parsers.missing_ranks import MOST_RANKS
 from ccltui.parsers.safe_text import printable
 from ccltui.parsers.text.compression import TextChunks
 from ccltui.parsers.text.json_fields import read_text
 
 _MOST_OBJECTS: Final = 100_000
-_MOST_RANKS: Final = 1 << 20
-"""Of a communicator; more are no report of a job."""
 _OF_ALL: Final = frozenset(
     {"Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce"}
     | {"AlltoAll", "AllToAll", "Gather", "Scatter", "AllGatherV"}
@@ -256,7 +255,7 @@ def _lost(events: Sequence[Mapping[str, Any]]) -> RasReport | None:
 
 def _dictionaries(one: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
     found = one.get(key)
-    listed = found[:_MOST_RANKS] if isinstance(found, list) else []
+    listed = found[:MOST_RANKS] if isinstance(found, list) else []
     return [rank for rank in listed if isinstance(rank, dict) and type(rank.get("rank")) is int]
 
 

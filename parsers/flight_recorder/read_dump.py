@@ -29,6 +29,7 @@ from ccltui.parsers.flight_recorder.dump import (
     FlightGroup,
     Frame,
 )
+from ccltui.parsers.missing_ranks import MOST_RANKS
 from ccltui.parsers.safe_text import printable
 from ccltui.parsers.text.file_sample import is_pickle
 from ccltui.parsers.text.json_fields import read_text
@@ -235,7 +236,6 @@ class Stacks:
 
 
 MOST_ENTRIES: Final = 200_000
-_MOST_RANKS: Final = 1 << 20
 _NEWEST_FORM: Final = 2
 """Highest major version whose fields are known; another may mean something else by them."""
 _NAME: Final = re.compile(r"(\w{1,32}):(\w{1,128})(?: (\d{1,9})(?:->|<-)(\d{1,9}))?")
@@ -486,7 +486,7 @@ def _ranks(value: Any) -> tuple[int, ...] | None:
     if type(value) not in (list, tuple):
         return None
     ranks = tuple(integer(one) for one in value)
-    return ranks if ranks and all(0 <= one < _MOST_RANKS for one in ranks) else None
+    return ranks if ranks and all(0 <= one < MOST_RANKS for one in ranks) else None
 
 
 def _columns(rows: Sequence[tuple[Any, ...]]) -> FlightColumns:

@@ -35,7 +35,7 @@ from ccltui.parsers.errors import TraceError, raise_if
 from ccltui.parsers.format import ReadOptions
 from ccltui.parsers.kineto.collective_rows import join_kernels
 from ccltui.parsers.kineto.event_list import Batch, Document, Member, NoteLog
-from ccltui.parsers.kineto.process_groups import MAX_RANKS, groups_of_config
+from ccltui.parsers.kineto.process_groups import groups_of_config
 from ccltui.parsers.kineto.rank_builder import Builder, Columns
 from ccltui.parsers.kineto.ranks_in_file import (
     ONE_FILE_A_RANK,
@@ -47,6 +47,7 @@ from ccltui.parsers.kineto.ranks_in_file import (
 )
 from ccltui.parsers.kineto.scanner.typed_event import DECODE_ERRORS, event_decoder
 from ccltui.parsers.merged_files import GUESSES, ranks_of_groups
+from ccltui.parsers.missing_ranks import MOST_RANKS
 from ccltui.parsers.safe_text import listed, printable
 from ccltui.parsers.system.machine_limits import keep_freed
 from ccltui.parsers.text.compression import TextChunks
@@ -143,7 +144,6 @@ _MAX_BASE_NS = 1 << 62
 _HEAD_BYTES = 1 << 16
 _FIRST_KEY = b'"schemaVersion"'
 # Missing ranks of a world are listed one by one: a corrupt number must not fill the memory.
-_MAX_RANK = MAX_RANKS
 
 
 def read_kineto(
@@ -213,7 +213,7 @@ def _further_documents(
             reads.append(_read(rest, chunks, path, shown))
         except TraceError:
             break  # no events
-    ranks = [_integer(one.information.get("rank"), _MAX_RANK) for one in reads]
+    ranks = [_integer(one.information.get("rank"), MOST_RANKS) for one in reads]
     unknown = not any(rank is not None for rank in ranks)
     owners = [ranks_hosts(one.columns) for one in reads] if unknown else ranks
     if len(reads) < 2 or not all(owners if unknown else [rank is not None for rank in ranks]):
@@ -351,7 +351,7 @@ def _whole(read: _Read) -> RankTrace:
     """Return all rows of a file as one rank."""
     columns = with_devices_joined(read.columns)
     join_kernels(columns.events, columns.collective_args, columns.strings)
-    rank = _integer(read.information.get("rank"), _MAX_RANK)
+    rank = _integer(read.information.get("rank"), MOST_RANKS)
     numbers = has_several_devices(read.columns)
     notes = read.notes
     if numbers:
@@ -430,7 +430,7 @@ def _trace(read: _Read, columns: Columns, source: SourceFile) -> RankTrace:
         tracks=columns.tracks,
         process_groups=columns.process_groups,
         devices=read.devices,
-        world_size=_integer(read.information.get("world_size"), _MAX_RANK),
+        world_size=_integer(read.information.get("world_size"), MOST_RANKS),
         backend=_word(read.information.get("backend")),
         nccl_version=_word(read.information.get("nccl_version")),
         host=_word(read.members.get("host_name")),
@@ -490,7 +490,7 @@ def _devices(members: dict[str, Any]) -> tuple[Device, ...]:
         return ()
     return tuple(
         Device(
-            index=_or_missing(_integer(entry.get("id"), _MAX_RANK), index),
+            index=_or_missing(_integer(entry.get("id"), MOST_RANKS), index),
             name=_word(entry.get("name")),
             total_memory_bytes=_or_missing(_integer(entry.get("totalGlobalMem"), 1 << 62)),
             num_sms=_or_missing(_integer(entry.get("numSms"), 1 << 31)),

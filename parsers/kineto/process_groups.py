@@ -10,9 +10,9 @@ import numpy as np
 
 from ccltui.parsers.array_types import I32
 from ccltui.parsers.columns import MISSING, ProcessGroup
+from ccltui.parsers.missing_ranks import MOST_RANKS
 
 _NUMBERS = re.compile(r"-?\d+")
-MAX_RANKS = 1 << 20
 _MAX_DIGITS = 7
 
 _GroupKey = tuple[str, str, tuple[int, ...], bool, int]
@@ -46,12 +46,12 @@ def ranks_of(value: object) -> tuple[tuple[int, ...], bool]:
 
 def _valid_ranks(ranks: Sequence[int]) -> tuple[int, ...]:
     """Return the ranks, () if any of them is out of range."""
-    return tuple(ranks) if all(0 <= rank < MAX_RANKS for rank in ranks) else ()
+    return tuple(ranks) if all(0 <= rank < MOST_RANKS for rank in ranks) else ()
 
 
 def _size(value: object) -> int:
     """Return a number of ranks, MISSING for any other value."""
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_RANKS:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_RANKS:
         return value
     return MISSING
 
@@ -183,7 +183,7 @@ def _completed(key: _GroupKey, known: ProcessGroup | None) -> ProcessGroup:
 def _from_stride(start: object, stride: object, size: int) -> tuple[tuple[int, ...], bool] | None:
     if not isinstance(start, int) or not isinstance(stride, int) or stride < 1 or start < 0:
         return None
-    if size > MAX_RANKS:
+    if size > MOST_RANKS:
         return None
     return _valid_ranks(range(start, start + stride * size, stride)), True
 

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from ccltui.parsers.array_types import I32, I64, Bool
 from ccltui.parsers.columns import MISSING, CollectiveArgs, Device, ProcessGroup, RankSource
+from ccltui.parsers.missing_ranks import MOST_RANKS
 from ccltui.parsers.nsys.nvtx import (
     CALLS,
     GROUPS,
@@ -44,7 +45,6 @@ from ccltui.parsers.nsys.sqlite.export_schema import (
 )
 from ccltui.parsers.nsys.sqlite.table_rows import Owner, TableRows
 
-_MAX_RANK: Final = 1 << 20
 _MAX_EPOCH_NS: Final = 1 << 62
 _NUMBER: Final = re.compile(r'"?([0-9]{1,7})"?')
 _HOST: Final = re.compile(r"[\w.-]{1,255}")
@@ -121,7 +121,7 @@ def mpi_ranks(database: Database) -> dict[int, int]:
         if not table.startswith("MPI_") or rank is None or "globalTid" not in columns:
             continue
         for thread, number in database.rows(table, ("globalTid", rank)):
-            if isinstance(thread, int) and isinstance(number, int) and 0 <= number < _MAX_RANK:
+            if isinstance(thread, int) and isinstance(number, int) and 0 <= number < MOST_RANKS:
                 ranks.setdefault((thread >> 24) & 0xFFFFFF, set()).add(number)
     return {process: next(iter(r)) for process, r in ranks.items() if len(r) == 1}
 
@@ -137,7 +137,7 @@ def identities(
     The sources, most reliable first: NCCL payloads, environment, MPI tables.
     """
     world = environment.get("WORLD_SIZE")
-    world = world if world is None or 0 < world <= _MAX_RANK else None
+    world = world if world is None or 0 < world <= MOST_RANKS else None
     evidence = (
         _by_nccl(parts, members, world),
         _by_environment(parts, environment, world),
@@ -191,11 +191,11 @@ def _by_environment(
     if len(parts) == 1:
         for key in _RANK_KEYS:
             rank = environment.get(key)
-            if rank is not None and rank < (world or _MAX_RANK):
+            if rank is not None and rank < (world or MOST_RANKS):
                 return {parts[0]: Identity(rank, "environment", world)}
         return {}
     node = environment.get("SLURM_NODEID")
-    if node is None or (node + 1) * len(parts) > (world or _MAX_RANK):
+    if node is None or (node + 1) * len(parts) > (world or MOST_RANKS):
         return {}
     first = node * len(parts)
     return {p: Identity(first + i, "environment", world) for i, p in enumerate(parts)}

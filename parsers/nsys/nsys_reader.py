@@ -56,6 +56,7 @@ from ccltui.parsers.nsys.sqlite import export_schema
 from ccltui.parsers.nsys.sqlite.database import Database, damage_of
 from ccltui.parsers.nsys.sqlite.export_schema import GPU_COUNTERS, GPU_METRICS
 from ccltui.parsers.nsys.sqlite.table_rows import (
+    MAX_TIME_NS,
     Owner,
     Pairs,
     Scratch,
@@ -465,7 +466,6 @@ _SELECTED_COUNTERS: Final = re.compile(
     r"|DRAM (?:Read|Write)\b|PCIe [RT]X\b|NVLink\b"
 )
 _GPU: Final = 0xFF  # mask of ``typeId``: the machine's number of the device
-_MAX_TIME_NS: Final = 1 << 61
 
 
 class CounterRows(Struct):
@@ -510,7 +510,7 @@ def read_counters(database: Database, scratch: Scratch) -> CounterRows:
             for a, b in pairs.values()
         ]
         place = np.array([names.index(n) if n in names else -1 for n in of_pair], np.int32)[counter]
-        rows = (place >= 0) & (np.abs(time) < _MAX_TIME_NS)
+        rows = (place >= 0) & (np.abs(time) < MAX_TIME_NS)
         owner = gpus.of(kind & _GPU)
         spill.append(owner[rows], {"time": time[rows], "name": place[rows], "value": value[rows]})
         found.num_left_out -= int(rows.sum())

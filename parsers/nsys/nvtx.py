@@ -22,6 +22,7 @@ from msgspec import Struct, field
 
 from ccltui.parsers.array_types import I32, I64, Bool
 from ccltui.parsers.columns import MISSING, CollectiveArgs, Strings
+from ccltui.parsers.missing_ranks import MOST_RANKS
 from ccltui.parsers.nsys.sqlite.database import Database
 from ccltui.parsers.nsys.sqlite.export_schema import DOMAIN_CREATED, NVTX, RANGES
 from ccltui.parsers.nsys.sqlite.table_rows import (
@@ -56,7 +57,6 @@ _NUM_RANKS: Final = "No. of ranks"
 _RANK: Final = "Rank"
 _DEVICE: Final = "CUDA device"
 _PEERS: Final = ("Peer rank", "Peer", "peer")
-_MAX_RANKS: Final = 1 << 20
 _MAX_BYTES: Final = 1 << 60
 
 
@@ -82,7 +82,10 @@ class Call(Struct, frozen=True):
 def member_of(process: int, payload: Mapping[str, Any]) -> Member | None:
     """Return the membership in a payload, None for any other payload."""
     communicator = _number(payload.get(_COMMUNICATOR), 1 << 64)
-    count, rank = _number(payload.get(_NUM_RANKS), _MAX_RANKS), _number(payload.get(_RANK), 1 << 20)
+    count, rank = (
+        _number(payload.get(_NUM_RANKS), MOST_RANKS),
+        _number(payload.get(_RANK), MOST_RANKS),
+    )
     if communicator < 0 or count <= 0 or not 0 <= rank < count:
         return None
     return Member(process, _number(payload.get(_DEVICE), 1 << 16), communicator, count, rank)
@@ -98,7 +101,7 @@ def call_of(name: str, payload: Mapping[str, Any]) -> Call | None:
         op,
         max(_number(payload.get(_COMMUNICATOR), 1 << 64), 0),
         _number(payload.get(_SIZE), _MAX_BYTES),
-        _number(peer, _MAX_RANKS),
+        _number(peer, MOST_RANKS),
     )
 
 

@@ -27,6 +27,8 @@ from ccltui.parsers.format import ReadOptions
 from ccltui.parsers.nsys.report_export import read_made_export
 from ccltui.parsers.nsys.sqlite import export_schema
 from ccltui.parsers.nsys.sqlite.database import (
+    MAX_CELL_BYTES,
+    STEPS_BETWEEN_CHECKS,
     damage_of,
     read_only_uri,
     require_finished,
@@ -36,12 +38,8 @@ from ccltui.parsers.rocpd import TABLE
 from ccltui.parsers.rocprof.kernel_trace import as_rocprof
 from ccltui.parsers.safe_text import printable
 
-_MAX_CELL_BYTES: Final = 1 << 26
-_STEPS_BETWEEN_CHECKS: Final = 100_000
 _MOST_TABLES: Final = 2000
 _MOST_SMALL_ROWS: Final = 1 << 16  # processes, agents and hosts of one recording
-_PID_BITS: Final = 24
-"""An export of nsys keeps a thread below its process in one number."""
 _MOST_PIDS: Final = 1 << 22
 _MOST_TIME: Final = 1 << 62
 _GROUP_BITS: Final = 40
@@ -51,7 +49,6 @@ _UNKNOWN_NAME: Final = 1
 _COPIES: Final = {
     "HOST_TO_DEVICE": 1, "DEVICE_TO_HOST": 2, "DEVICE_TO_DEVICE": 8, "HOST_TO_HOST": 9,
 }  # fmt: skip
-_PUSHED: Final = 59
 _DOMAIN: Final = export_schema.DOMAIN_CREATED
 _NCCL: Final = 1  # number of the domain of RCCL's calls; 0 is the default domain
 _HOST: Final = re.compile(r"[\w.-]{1,255}")
@@ -174,15 +171,13 @@ class _Conversion:
         execute = self._connection.execute
         for setting in ("trusted_schema = OFF", "journal_mode = OFF", "synchronous = OFF"):
             execute(f"PRAGMA {setting}")
-        self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_CELL_BYTES)
+        self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_CELL_BYTES)
         self._connection.text_factory = decoded
         self._connection.create_function("message_in", 1, _message, deterministic=True)
         self._connection.create_function("bytes_of", 2, _bytes, deterministic=True)
         if self._cancelled is not None:
             is_cancelled = self._cancelled
-            self._connection.set_progress_handler(
-                lambda: int(is_cancelled()), _STEPS_BETWEEN_CHECKS
-            )
+            self._connection.set_progress_handler(lambda: int(is_cancelled()), STEPS_BETWEEN_CHECKS)
         execute("ATTACH DATABASE ? AS source", (read_only_uri(self._path),))
         execute("PRAGMA source.mmap_size = 0")  # else a file that shrinks raises SIGBUS
         for table, columns in _TARGETS.items():
@@ -405,7 +400,7 @@ class _Conversion:
         )
         begin = f"{times[0]} AS begin, {times[1]} AS finish"
         own = self._of(recording, base, "tid")
-        thread = f"({_PROCESS} | (coalesce(h.tid, {own}, 0) & {(1 << _PID_BITS) - 1}))"
+        thread = f"({_PROCESS} | (coalesce(h.tid, {own}, 0) & {(1 << export_schema.PID_BITS) - 1}))"
         calls = f"{begin}, {thread}, {_CORRELATION}, s.id, NULL"
         source, among = recording.source(base), _among(kinds.get("hip", ()))
         self._insert(source, export_schema.API_CALLS, calls, joined, among)
@@ -414,9 +409,9 @@ class _Conversion:
             event = recording.source("event")
             text = f"coalesce(message_in(CAST(x.extdata AS BLOB)), {text})"
             joined = f"{joined} LEFT JOIN {event} AS x ON x.rowid = e.id AND x.id = e.id"
-        marks = f"{begin}, {_PUSHED}, {text}, NULL, {thread}, 0"
+        marks = f"{begin}, {export_schema.PUSHED}, {text}, NULL, {thread}, 0"
         self._insert(source, export_schema.NVTX, marks, joined, _among(kinds.get("marker", ())))
-        ranges = f"{begin}, {_PUSHED}, s.value, c.payload, {thread}, {_NCCL}"
+        ranges = f"{begin}, {export_schema.PUSHED}, s.value, c.payload, {thread}, {_NCCL}"
         self._add_rccl(recording, ranges, joined, _among(kinds.get("rccl", ())))
 
     def _add_rccl(self, recording: _Recording, values: str, joined: str, among: str) -> None:
@@ -438,7 +433,8 @@ class _Conversion:
             f"INSERT INTO {export_schema.NVTX} VALUES (0, NULL, {_DOMAIN}, 'NCCL', NULL, ?, ?)"
         )
         self._connection.executemany(
-            created, [(number << _PID_BITS, _NCCL) for number in sorted(self._pids) or [1]]
+            created,
+            [(number << export_schema.PID_BITS, _NCCL) for number in sorted(self._pids) or [1]],
         )
         execute("DROP TABLE map_call")
 
@@ -471,7 +467,7 @@ _EVENTS: Final = frozenset({"kernel_dispatch", "memory_copy", "region"})
 _KINDS: Final = (("RCCL", "rccl"), ("MARKER", "marker"), ("HIP", "hip"))
 _CORRELATION: Final = "coalesce(nullif(e.stack_id, 0), nullif(e.correlation_id, 0))"
 """rocpd joins a launch and its kernel by the id of their stack; a correlation is the user's own."""
-_PROCESS: Final = f"(coalesce(p.number, 1) << {_PID_BITS})"
+_PROCESS: Final = f"(coalesce(p.number, 1) << {export_schema.PID_BITS})"
 
 
 def _type(column: str) -> str:

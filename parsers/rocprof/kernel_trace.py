@@ -32,11 +32,7 @@ _DIGITS: Final = re.compile(r"\d+")
 _COPIES: Final = {
     "HOST_TO_DEVICE": 1, "DEVICE_TO_HOST": 2, "DEVICE_TO_DEVICE": 8, "HOST_TO_HOST": 9,
 }  # fmt: skip
-_PID_BITS: Final = 24
-"""An export of nsys keeps a thread below its process in one number."""
 _MOST: Final = 2**62
-_PUSHED: Final = 59
-"""A range that began and ended on one thread."""
 _CANCEL_ROWS: Final = 20_000
 _TABLES: Final = {
     export_schema.KERNELS: "start end deviceId streamId correlationId globalPid demangledName "
@@ -156,7 +152,12 @@ class _Tables(Struct):
         """The process, told apart by its Guid where one file holds several."""
         guid = row.get("Guid", "")
         number = self.processes.setdefault(guid, self.process + len(self.processes))
-        return number << _PID_BITS
+        return number << export_schema.PID_BITS
+
+    def _thread(self, row: Row) -> int:
+        """Return the thread below its process, in one number."""
+        thread = _number(row.get("Thread_Id")) or 0
+        return self._pid(row) | thread % (1 << export_schema.PID_BITS)
 
     def add_beside(self, path: Path) -> None:
         """Add the other tables of the same process; one that cannot be read is noted."""
@@ -177,15 +178,15 @@ class _Tables(Struct):
     def _add_call(self, row: Row) -> None:
         times, name = _times(row), row.get("Function")
         if times is not None and name:
-            tid = self._pid(row) | (_number(row.get("Thread_Id")) or 0) % (1 << _PID_BITS)
+            tid = self._thread(row)
             values = (*times, tid, _number(row.get("Correlation_Id")), self._string(name), None)
             self.rows[export_schema.API_CALLS].append(values)
 
     def _add_marker(self, row: Row) -> None:
         times, name = _times(row), row.get("Function")
         if times is not None and name:
-            tid = self._pid(row) | (_number(row.get("Thread_Id")) or 0) % (1 << _PID_BITS)
-            values = (*times, _PUSHED, self._string(name), tid, 0)
+            tid = self._thread(row)
+            values = (*times, export_schema.PUSHED, self._string(name), tid, 0)
             self.rows[export_schema.NVTX].append(values)
 
     def _add_copy(self, row: Row) -> None:

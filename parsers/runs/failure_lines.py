@@ -8,6 +8,7 @@ the memory of a host runs out, other ranks then lose their connections. Nothing 
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Mapping
 from functools import cached_property
 from itertools import islice
@@ -177,7 +178,6 @@ _NEXT_ADDRESS: Final = re.compile(r"\[W[^\]\n]{0,60}socket\.cpp:\d")
 """A warning of PyTorch, which tries an address of another kind next."""
 _MINOR_SIGNALS: Final = frozenset({1, 2, 6, 15})
 """Ends that launchers order, or that a program orders for itself after an error."""
-_ABORTED: Final = 6
 _AGENTS: Final = re.compile(
     r"torch[./]distributed[./](?:elastic|run\b|launch)|ChildFailedError|torchrun"
     r"|accelerate[ .](?:commands\.)?launch|\[launch\.py:\d|deepspeed[./]launcher"
@@ -192,7 +192,8 @@ _MOST_LISTED: Final = 1 << 14
 """Ranks of one line: all tasks of a large job; a longer list is a misreading, and takes memory."""
 _LONGEST: Final = 200
 _LONGEST_LINE: Final = 4_000
-_LONGEST_NAME: Final = 60
+LONGEST_NAME: Final = 60
+"""Characters of the name of an exception or of what could not be opened."""
 _HOST: Final = re.compile(
     r"(?:^|\s)(?P<host>[\w.\-]{1,253}):\d{1,10}:\d{1,10}\s+\[(?P<device>\d{1,4})\]"
 )
@@ -294,7 +295,7 @@ class _Source(Struct, frozen=True, dict=True):
         if cause == "exception" and _FOLLOWS.search(named["what"]):
             cause = "other_error"
         if _is_minor(cause, named, numbers) or (
-            _is_raised(named) and not rest.startswith(named["what"][:_LONGEST_NAME])
+            _is_raised(named) and not rest.startswith(named["what"][:LONGEST_NAME])
         ):
             return None
         if "bare" in named:  # an error without a message: it is a word of a text elsewhere
@@ -383,7 +384,7 @@ def _is_minor(cause: Cause, named: Mapping[str, str], numbers: Mapping[str, int]
     if _is_raised(named):
         return _SAYS_NOTHING.search(named["what"]) is not None
     if cause == "signal":
-        if numbers.get("signal") == _ABORTED and ("number" in numbers or "local" in numbers):
+        if numbers.get("signal") == signal.SIGABRT and ("number" in numbers or "local" in numbers):
             return False  # the launcher names the process that ended first
         return numbers.get("signal") in _MINOR_SIGNALS
     return cause == "device_lost" and numbers["xid"] in _APPLICATION_XIDS

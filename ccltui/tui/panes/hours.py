@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ccltui.draw.alignment_chart import USUAL_FLOOR_NS, scale_top_ns
 from ccltui.draw.palette import HEAT, LEVELS, Ink
 from ccltui.draw.text import Line
 from ccltui.parsers import numbers
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
 
 _HOST_FROM: Final = 100
 _LEAST_CELLS: Final = 16
-_FLOOR_NS: Final = 100_000
-"""Lag from which a cell has a colour: that from which `duration_lag` calls a rank late."""
 _MOST_ZOOM: Final = 14
 _SIXTIETH: Final = 60
 
@@ -117,10 +116,8 @@ def _drawn(matrix: RankMinutes) -> tuple[I64, int]:
     """Return lags in ns, -1 where there is none, and where the last colour begins."""
     import numpy as np
 
-    from ccltui.draw.alignment_chart import scale_top_ns
-
     lag_ns = np.where(np.isnan(matrix.lag_us), -1, matrix.lag_us * 1e3).astype(np.int64)
-    return lag_ns, scale_top_ns(lag_ns[lag_ns >= _FLOOR_NS], _FLOOR_NS)
+    return lag_ns, scale_top_ns(lag_ns[lag_ns >= USUAL_FLOOR_NS], USUAL_FLOOR_NS)
 
 
 class HoursPane(FilePane[Row]):
@@ -221,7 +218,7 @@ class HoursPane(FilePane[Row]):
             width=cells,
             first_us=matrix.first_us,
             window_us=matrix.window_us,
-            floor_ns=_FLOOR_NS,
+            floor_ns=USUAL_FLOOR_NS,
             top_ns=top_ns,
             at=at,
             colour=scene.colour,
@@ -243,7 +240,7 @@ class HoursPane(FilePane[Row]):
         text = super().legend(scene, narrow=narrow)
         if not text or not scene.colour or narrow:
             return text
-        return [*text, (f"lag {numbers.compact_duration(_FLOOR_NS)} ", Ink.TAB), *ramp]
+        return [*text, (f"lag {numbers.compact_duration(USUAL_FLOOR_NS)} ", Ink.TAB), *ramp]
 
     def status(self, scene: Scene, width: int) -> tuple[Line, Line]:
         """Return the lag of the selected rank in the selected window."""

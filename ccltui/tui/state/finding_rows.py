@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
+from ccltui.metrics.findings.rank_time.portions import ALIKE
 from ccltui.tui.state.answers import FileQuery
 from ccltui.tui.state.scene import Scene, rank_name
 
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
 
 MOST_RANKS: Final = 8
 """Most rows of ranks; the last one stands for all others."""
-_ALIKE: Final = 0.03
-"""Ranks whose shares of each kind of time differ by less are alike: the scatter between ranks that
-run one program without a fault."""
 _LEAST_FOLDED: Final = 3
 """Fewer alike ranks are listed one by one: a line for two would save nothing."""
 NOT_A_CAUSE: Final = frozenset({"compute_bound", "cpu_bound"})
@@ -162,7 +160,7 @@ def _work(row: Row) -> float:
 
 
 def _is_alike(one: Row, other: Row) -> bool:
-    return all(abs(one[kind] - other[kind]) <= _ALIKE for kind in one if kind != "waited_for")
+    return all(abs(one[kind] - other[kind]) <= ALIKE for kind in one if kind != "waited_for")
 
 
 def named_ranks(result: Result | None) -> dict[str, int]:

@@ -9,6 +9,7 @@ that common groups or hosts link to each other.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import numpy as np
 from msgspec import Struct
@@ -21,6 +22,10 @@ MAX_RESIDUAL_NS = 10_000_000
 
 Ends of all-to-alls scatter by some ms. Beyond that, the matched calls do not end together.
 """
+
+RESIDUALS: Final = 3
+"""Residuals (p95) of the clocks by which two times of one instant may be apart: one is exceeded by
+one end in twenty, and a wrong answer about one call is taken for all calls of a program."""
 
 MAX_DRIFT_PPB = 500_000
 """Largest drift of a clock: oscillators of computers are right to some 100 ppm, and NTP corrects

@@ -30,7 +30,7 @@ from ccltui.metrics.collectives.matching.align_calls import ClockDifference, pai
 from ccltui.metrics.collectives.matching.match import MatchInput, taking_part
 from ccltui.metrics.collectives.matching.validity import EQUAL_INPUTS, EQUAL_OUTPUTS, ONE_CLOCK_NS
 from ccltui.metrics.facts import fact
-from ccltui.metrics.model.calls import Calls
+from ccltui.metrics.model.calls import ROUNDING_NS, Calls
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.communicator_groups import CommGroup
 from ccltui.parsers.array_types import F64, I32, I64, Bool
@@ -42,7 +42,6 @@ WAITING: Final = 0.5
 """Share of the steps in which groups must wait for another there: without it they are in step."""
 SPREAD: Final = 3
 """Ends agree within this many times the spread of those of one group."""
-ROUNDING_NS: Final = 2_000
 LEAST_WAIT_NS: Final = 50_000
 """A group that begins this much later than another one keeps it waiting."""
 

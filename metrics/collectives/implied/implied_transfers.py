@@ -33,11 +33,11 @@ from ccltui.metrics.arrays.reductions import (
     rows_by_value,
     unique_inverse,
 )
-from ccltui.metrics.collectives.clocks.clock_model import ClockModel
+from ccltui.metrics.collectives.clocks.clock_model import RESIDUALS, ClockModel
 from ccltui.metrics.collectives.implied.stream_clocks import RankClock
 from ccltui.metrics.collectives.implied.stream_evidence import FEWEST, FINE_NS
 from ccltui.metrics.collectives.matching.match import RECV, SEND, SENDRECV, MatchInput, taking_part
-from ccltui.metrics.model.calls import Calls
+from ccltui.metrics.model.calls import ROUNDING_NS, SOON_NS, Calls
 from ccltui.metrics.model.classify import COMM, COMP, TYPES
 from ccltui.metrics.model.communicator_groups import CommGroup
 from ccltui.metrics.model.rank_facts import RankFacts
@@ -46,8 +46,6 @@ from ccltui.parsers.columns import MISSING
 
 LEAST_APART_NS: Final = 20_000
 """Ends of one batch are at most this far apart, or `RESIDUALS` residuals of the clocks."""
-RESIDUALS: Final = 3
-"""One residual is exceeded by one end in twenty."""
 LEAST_PAIRED: Final = 0.8
 """Share of the batches that has to have a partner where no file names a pipeline: exchanges of more
 than two ranks have none."""
@@ -569,11 +567,6 @@ def _single(
     return first, last
 
 
-SOON_NS: Final = 30_000
-"""A kernel that begins this soon after a call ended, on an idle device, waited for it."""
-ROUNDING_NS: Final = 2_000
-"""Ends of events are sums of a start and a duration, each rounded, to whole microseconds in old
-files."""
 FEWEST_WAITS: Final = 3
 """Fewer waits of one side alone tell no direction."""
 ONE_SIDED: Final = 0.8

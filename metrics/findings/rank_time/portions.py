@@ -23,6 +23,11 @@ HOST_KINDS: Final = ("operators", "collectives", "idle")
 _NAMES: Final = {"straggler": "waiting", "communication": "transfer"}
 
 
+ALIKE: Final = 0.03
+"""Ranks whose shares of each kind of time differ by less are alike: the scatter between ranks that
+run one program without a fault."""
+
+
 class RankPortions(Struct, frozen=True):
     """Shares of the time of one rank by kind, and the share of all rank time that waits for it.
 

@@ -6,6 +6,7 @@ break on the ranks that are left where one of them runs out of memory.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -19,7 +20,7 @@ from ccltui.metrics.view.words import sentence
 from ccltui.parsers.discovery.captures import rank_in_name
 from ccltui.parsers.errors import TraceError, contained
 from ccltui.parsers.numbers import counted, time_text
-from ccltui.parsers.runs.failure_lines import CAUSES, Cause, Failure, read_failures
+from ccltui.parsers.runs.failure_lines import CAUSES, LONGEST_NAME, Cause, Failure, read_failures
 from ccltui.parsers.text.bounded_text import read_bounded
 
 if TYPE_CHECKING:
@@ -207,12 +208,9 @@ def _stalled(who: str, found: Sequence[Failure], count: int) -> str:
     return f"{who} {has} not submitted what others wait for: {_short(names[0])}{more}"
 
 
-_LONGEST_NAME: Final = 60
-
-
 def _short(name: str) -> str:
     """Return the last part of the name of an operator."""
-    return name if len(name) <= _LONGEST_NAME else name.rpartition("/")[2][:_LONGEST_NAME]
+    return name if len(name) <= LONGEST_NAME else name.rpartition("/")[2][:LONGEST_NAME]
 
 
 def _start(found: Sequence[Failure]) -> str:
@@ -238,7 +236,6 @@ def _more(first: Failure) -> str:
     return _MORE.get(first.cause, "")
 
 
-_ABORTED: Final = 6
 _OF_SIGNAL: Final = {
     6: "SIGABRT follows from an error of its own: a time-out of its watchdog, or one in C++",
     7: "SIGBUS is most often shared memory (/dev/shm) that is full",
@@ -304,7 +301,7 @@ _DO: Final[Mapping[Cause, str]] = {
 def _do(first: Failure) -> str:
     if first.cause == "warning" and "ibv_" in first.what and "memory" in first.what:
         return "Raise the limit of locked memory: ulimit -l unlimited, or --ulimit memlock=-1."
-    if first.numbers.get("signal") == _ABORTED:
+    if first.numbers.get("signal") == signal.SIGABRT:
         return _DO["exit_code"]
     if first.cause == "connect" and first.peer.lower().startswith("fe80"):
         return (

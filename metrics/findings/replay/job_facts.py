@@ -18,7 +18,7 @@ from ccltui.metrics.arrays.reductions import distinct_values, median_along
 from ccltui.metrics.device.device_time import unrecorded_copies
 from ccltui.metrics.findings.causes.activity import HostWork
 from ccltui.metrics.findings.replay.lines.job_lines import JobLines, job_lines
-from ccltui.metrics.findings.replay.lines.step_lines import SOON_NS
+from ccltui.metrics.model.calls import SOON_NS
 from ccltui.metrics.model.classify import MEM, TYPES, any_name, distinct
 from ccltui.metrics.model.rank_steps import launched_before_recording
 from ccltui.metrics.result import Reason

@@ -119,7 +119,7 @@ def damage_of(path: Path, cancelled: Callable[[], bool] | None = None) -> str | 
             connection.execute("PRAGMA ignore_check_constraints = ON")
             connection.execute("PRAGMA mmap_size = 0")
             if cancelled is not None:
-                connection.set_progress_handler(lambda: int(cancelled()), _STEPS_BETWEEN_CHECKS)
+                connection.set_progress_handler(lambda: int(cancelled()), STEPS_BETWEEN_CHECKS)
             found = connection.execute(f"PRAGMA quick_check({_MAX_FINDINGS})").fetchall()
             lines = [str(row[0]) for row in found if row[0] != "ok"]
             return _described(lines, connection) if lines else None
@@ -149,8 +149,10 @@ def _one_line(text: str) -> str:
 
 
 BLOCK_ROWS = 1 << 17
-_MAX_CELL_BYTES = 1 << 26
-_STEPS_BETWEEN_CHECKS = 100_000
+MAX_CELL_BYTES: Final = 1 << 26
+"""A longer cell is none of a profiler's, and SQLite would take the memory for it."""
+STEPS_BETWEEN_CHECKS: Final = 100_000
+"""Steps of SQLite's machine, about a millisecond, between two looks at whether to cancel."""
 _IDS_A_QUERY = 500
 _MAX_SMALL_ROWS = 1 << 20
 _BEFORE_FIRST_ROW = -(1 << 63)
@@ -208,9 +210,9 @@ class Database:
         # A file may define views and functions: none of them may run.
         self._connection.execute("PRAGMA trusted_schema = OFF")
         self._connection.execute("PRAGMA mmap_size = 0")  # else a file that shrinks raises SIGBUS
-        self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_CELL_BYTES)
+        self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_CELL_BYTES)
         self._connection.text_factory = decoded
-        self._connection.set_progress_handler(self._is_cancelled, _STEPS_BETWEEN_CHECKS)
+        self._connection.set_progress_handler(self._is_cancelled, STEPS_BETWEEN_CHECKS)
 
     def _is_cancelled(self) -> int:
         return int(self._cancelled is not None and self._cancelled())

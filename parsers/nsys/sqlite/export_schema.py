@@ -31,8 +31,12 @@ CUDA_DEVICES: Final = "TARGET_INFO_CUDA_DEVICE"
 DIAGNOSTICS: Final = "DIAGNOSTIC_EVENT"
 EXPORT: Final = ("META_DATA_EXPORT", "EXPORT_META_DATA")  # 2023 on; 2021 and 2022
 
-RANGES: Final = (59, 60, 70, 71)  # push/pop, start/end, and both as imported
+PUSHED: Final = 59
+"""A range that began and ended on one thread."""
+RANGES: Final = (PUSHED, 60, 70, 71)  # push/pop, start/end, and both as imported
 DOMAIN_CREATED: Final = 75
+PID_BITS: Final = 24
+"""Bits of a thread, and of its process above them, in ``globalTid``."""
 OS_CALL: Final = 27  # 31 and 32 mark where profiling starts and stops
 DRIVER: Final = 1
 

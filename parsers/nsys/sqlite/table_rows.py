@@ -22,7 +22,7 @@ from msgspec import Struct, field
 from ccltui.parsers.array_types import I32, I64, Bool
 from ccltui.parsers.columns import MISSING
 from ccltui.parsers.nsys.sqlite.database import Database
-from ccltui.parsers.nsys.sqlite.export_schema import DRIVER, Source
+from ccltui.parsers.nsys.sqlite.export_schema import DRIVER, PID_BITS, Source
 from ccltui.parsers.nsys.sqlite.table_scans import new_numbers
 from ccltui.parsers.store.stored_columns import narrow, widen
 
@@ -167,7 +167,8 @@ def _runs(firsts: I64, owners: Sequence[int]) -> list[tuple[int, int]]:
     return runs
 
 
-_MAX_TIME_NS: Final = 1 << 61
+MAX_TIME_NS: Final = 1 << 61
+"""Times beyond it are none, and sums and differences of others fit 64 bits."""
 _LOW: Final = 0xFFFF_FFFF
 
 NameKey = tuple[Any, ...]
@@ -222,8 +223,8 @@ class TableRows(Struct):
         """Add a block; rows without an end, or with an end before the start, are counted only."""
         dur = end - start
         columns = {"start_ns": start, "dur_ns": dur, **columns}
-        bad: Bool = (dur < 0) | (start > _MAX_TIME_NS) | (start < -_MAX_TIME_NS)
-        bad |= end > _MAX_TIME_NS
+        bad: Bool = (dur < 0) | (start > MAX_TIME_NS) | (start < -MAX_TIME_NS)
+        bad |= end > MAX_TIME_NS
         if bad.any():
             opened = end == MISSING
             self.num_open += int((bad & opened).sum())
@@ -345,7 +346,7 @@ def _blocks(grid: Sequence[I64]) -> I64:
 
 def process_of(global_ids: I64) -> I64:
     """Return process ids of ``globalTid`` or ``globalPid`` (signed 64 bit), -1 where missing."""
-    return np.where(global_ids == MISSING, MISSING, (global_ids >> 24) & 0xFFFFFF)
+    return np.where(global_ids == MISSING, MISSING, (global_ids >> PID_BITS) & 0xFFFFFF)
 
 
 def thread_of(global_ids: I64) -> I64:

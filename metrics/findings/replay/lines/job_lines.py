@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ccltui.metrics.arrays.reductions import distinct_values, median_along
+from ccltui.metrics.collectives.clocks.clock_model import RESIDUALS
 from ccltui.metrics.collectives.matching.match import (
     RECV,
     SEND,
@@ -115,11 +116,6 @@ def _moved(match: GroupMatch, moved: dict[str, I64]) -> GroupMatch:
 
 MIN_TOLERANCE_NS: Final = 20_000
 """Two ranks, or a call and a kernel, may be recorded apart by this much."""
-
-RESIDUALS: Final = 3
-"""So many residuals of the clocks a call without a launch record and a kernel may be apart: one
-residual is exceeded by one in twenty, and a position that is wrong on one line is taken for all
-lines of a program."""
 
 UNMARKED: Final = "not marked"
 """How the basis begins where steps are none of the profiler's."""

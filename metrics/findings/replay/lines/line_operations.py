@@ -31,9 +31,9 @@ from ccltui.metrics.findings.replay.lines.shared_positions import Positions, Pro
 from ccltui.metrics.findings.replay.lines.step_lines import (
     LONG_GAP_NS,
     QUEUED_NS,
-    ROUNDING_NS,
     StepLines,
 )
+from ccltui.metrics.model.calls import ROUNDING_NS
 from ccltui.parsers.array_types import F64, I8, I32, I64, Bool
 
 PROMPT_NS: Final = 50_000

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from ccltui.metrics.arrays.reductions import joint_inverse
 from ccltui.metrics.collectives.matching.match import RECV, SEND
-from ccltui.metrics.model.calls import Calls, streams_of
+from ccltui.metrics.model.calls import ROUNDING_NS, SOON_NS, Calls, streams_of
 from ccltui.metrics.model.classify import COMM, MEM
 from ccltui.metrics.model.rank_facts import RankFacts
 from ccltui.metrics.model.rank_steps import (
@@ -101,14 +101,9 @@ def _periodic(calls: Calls) -> dict[int, I64]:
 MAIN_STREAM_SHARE: Final = 0.8
 """Share of the kernel time in one stream from which that stream alone is the line of the program;
 copies and preparations on side streams then begin at any position."""
-SOON_NS: Final = 30_000
-"""A kernel that begins this soon after a call ended, on an idle device, waited for it."""
 LONG_GAP_NS: Final = 50_000
 """An idle time of this length, most of it inside a call, is a wait for that call even where the
 kernel behind it was launched afterwards: the host waited."""
-ROUNDING_NS: Final = 2_000
-"""Ends of events are sums of a start and a duration, each rounded, to whole microseconds in old
-files."""
 KERNEL_SHARE: Final = 0.01
 """Share of a kernel by which a call without a launch record may begin before its end, or end after
 its begin, and still lie behind it, or before it: times of some sources are rounded more coarsely
