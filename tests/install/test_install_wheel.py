@@ -244,7 +244,7 @@ def test_a_release_has_no_wheel_that_lacks_a_compiled_module(
 ) -> None:
     env = broken_compiler(tmp_path) | {"CCLTUI_WHEEL": "require"}
 
-    with pytest.raises(AssertionError, match="Failed building wheel for ccltui"):
+    with pytest.raises(AssertionError, match=r"error: [Cc]ommand .*false"):
         wheel_of(unpacked, tmp_path / "wheel", env)
 
 
@@ -309,8 +309,12 @@ def wheel_of(
     """The wheel, built with the tools of this environment, with nothing of an earlier build."""
     shutil.rmtree(sources / "build", ignore_errors=True)
     before(sources)
-    options = ("--quiet", "--no-build-isolation", "--no-deps", "--no-index", "--no-cache-dir")
-    pip(sys.executable, "wheel", *options, "--wheel-dir", folder, sources, env=env)
+    code = f"from setuptools import build_meta; build_meta.build_wheel({str(folder)!r})"
+    command = [sys.executable, "-c", code]  # what pip calls: it would start five processes for it
+    done = subprocess.run(
+        command, check=False, cwd=sources, env=env, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
     return next(folder.glob("*.whl"))
 
 
