@@ -39,6 +39,8 @@ _RULES: Final = (
     ("nccl", FROM_WORDS, r"nccl(?:Dev)?Kernel(?:Debug)?_\w+"),
     ("nccl-symm", FROM_WORDS, r"ncclSymk?(?:Dev)?Kernel_\w+"),
     ("rccl-msccl", "Generic", r"(?:mscclKernel|MSCCL)_\w+"),
+    ("nccl", "Generic", r"rccl_main_kernel\w*"),  # of ROCm 6.2 and newer, for every operation
+    ("nccl", FROM_WORDS, r"(?i:rccl)\w*"),
     ("nccl-like", FROM_WORDS, r"[a-z]{1,2}ccl(?:Dev)?Kernel_\w+"),
     ("nccl-ubx", FROM_WORDS, r"ubx_kernel_\w+"),
     # exchange of tokens between experts
@@ -126,7 +128,7 @@ _RULES: Final = (
         r"hcom_(?i:allReduce|allGather|reduceScatter|allToAll\w*|broadcast|reduce|scatter|send"
         r"|receive|batchSendRecv)_\w*",
     ),
-    ("hccl", FROM_WORDS, r"(?i:hccl|rccl)\w*"),
+    ("hccl", FROM_WORDS, r"(?i:hccl)\w*"),
     (
         "xla",
         FROM_WORDS,

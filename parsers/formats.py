@@ -64,7 +64,7 @@ from ccltui.parsers.runs import (
     TRAINING_METRICS,
     WATCHDOG_LOG,
 )
-from ccltui.parsers.side import EXPERT_STATS, SERVING_RESULTS, TIMING_STATS
+from ccltui.parsers.side import EXPERT_STATS, SERVING_RESULTS, SUMMED_TABLE, TIMING_STATS
 from ccltui.parsers.side.unread_files import (
     ARCHIVE,
     LOG,
@@ -212,6 +212,7 @@ FORMATS: tuple[Format, ...] = (
     PROFILE_SUMMARY,
     EXPERT_STATS,
     TIMING_STATS,
+    SUMMED_TABLE,
     TRAINING_METRICS,
     STEP_LOG,
     LAUNCHER_METADATA,

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 NEEDED: Final = ("Kernel_Name", "Agent_Id", "Start_Timestamp", "End_Timestamp")
 _BESIDE: Final = re.compile(
     r'^"?(?:Guid"?,"?)?(?:Domain"?,"?Function|Kind"?,"?(?:Direction|Operation)|Node_Id"?,"?)'
-    r'|^"?Name"?,"?Calls"?,"?TotalDurationNs'
 )
 
 
@@ -32,7 +31,7 @@ def other_table(sample: FileSample) -> Match | None:
     line = _first_line(sample)
     if not _BESIDE.match(line):
         return None
-    return Match() if any(word in line for word in ("_Timestamp", "Durat", "Agent")) else None
+    return Match() if any(word in line for word in ("_Timestamp", "Agent")) else None
 
 
 def _first_line(sample: FileSample) -> str:

@@ -1,10 +1,18 @@
-"""Read result files of runs: serving benchmarks, expert loads and step times."""
+"""Read result files of runs: serving benchmarks, expert loads, step times, tables of totals."""
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
-from ccltui.parsers.format import Format, json_keys, json_name
+from ccltui.parsers.format import (
+    Format,
+    Priority,
+    json_keys,
+    json_name,
+    text_search,
+    text_start,
+)
 
 SERVING_RESULTS: Final = Format(
     kind="serving_results",
@@ -35,4 +43,19 @@ TIMING_STATS: Final = Format(
     kind="timing_stats",
     description="times of iterations that the program measured",
     sniff=(json_keys("iteration_times"), json_name("step_times")),
+)
+_ROCPROF_HEADER: Final = re.compile(r'"?Name"?,"?Calls"?,"?TotalDurationNs\b')
+NVPROF_HEADER: Final = re.compile(
+    r"^[ \t]*(?:Type[ \t]+)?Time\(%\)[ \t]+Time[ \t]+Calls[ \t]+Avg[ \t]+Min[ \t]+Max[ \t]+Name\b",
+    re.MULTILINE,
+)
+SUMMED_TABLE: Final = Format(
+    kind="summed_table",
+    description="times by name that rocprof --stats, rocprofv3 --stats or nvprof sum up",
+    sniff=(
+        text_start(_ROCPROF_HEADER, 256),
+        text_search(NVPROF_HEADER, Priority.TEXT_CONTENT, words=("Time(%)",)),
+    ),
+    has_own_metrics=True,
+    read_by_line=True,
 )

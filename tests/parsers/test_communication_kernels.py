@@ -25,6 +25,7 @@ NAMES = [
     ("nccl", "ReduceScatter", "_Z40ncclDevKernel_ReduceScatter_Sum_f32_RING24ncclDevKernelArgs"),
     ("nccl-symm", "AllGather", "ncclSymkDevKernel_AllGather_LL(ncclSymkDevWorkArgs)"),
     ("rccl-msccl", "Generic", "mscclKernel_Sum_half_Simple_false"),
+    ("nccl", "Generic", "rccl_main_kernel_nolds(ncclDevComm*, unsigned long, ncclWork*)"),
     ("mscclpp", "AllGather", "void mscclpp::collective::allgatherFullmesh<4>(void*)"),
     ("xccl", "AllGather", "oneccl_allgather_small<float>(float*)"),
     ("hccl", "Broadcast", "hcom_broadcast__1_2_3"),

@@ -1,11 +1,12 @@
-"""Findings on printed totals: text of ``nsys stats``, and tables of PyTorch's profiler.
+"""Findings on printed totals: of ``nsys stats``, rocprof, nvprof and PyTorch's profiler.
 
-``nsys stats`` prints kernels and ranges by share, ``prof.key_averages().table()`` kernels and
-operators.
+``nsys stats``, rocprof and nvprof print kernels, ranges and calls by share,
+``prof.key_averages().table()`` kernels and operators.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -17,6 +18,7 @@ from ccltui.metrics.arrays.intervals import Intervals
 from ccltui.metrics.confidence import Sure
 from ccltui.metrics.findings.finding import Answer, Finding, Kind, Where
 from ccltui.metrics.hangs.find_hang import LOGS
+from ccltui.metrics.model.classify import GENERIC
 from ccltui.metrics.model.kernel_names import bare_name
 from ccltui.metrics.view.words import sentence, short_name
 from ccltui.parsers.array_types import I64
@@ -25,6 +27,8 @@ from ccltui.parsers.errors import TraceError, contained
 from ccltui.parsers.nsys import NSYS_TEXT
 from ccltui.parsers.nsys.text_reports.typed_table import NumberColumn
 from ccltui.parsers.numbers import counted, duration, percent, percent_cell, time_text
+from ccltui.parsers.safe_text import listed
+from ccltui.parsers.side import SUMMED_TABLE
 from ccltui.parsers.side.profiler_table import MARK, ProfilerTable, TableRow, read_tables
 from ccltui.parsers.text.bounded_text import read_bounded
 
@@ -158,10 +162,19 @@ _TABLES: Final = {
     "cuda_api_sum": "calls",
 }
 """Reports with totals that are quoted, and what their rows are."""
+_NSYS: Final = "nsys stats"
 _DO: Final = (
     "To see who waits for whom, when and why, print or export times: nsys stats -r cuda_gpu_trace, "
     "or nsys export -t sqlite."
 )
+_DO_OF: Final[dict[str, str]] = {
+    _NSYS: _DO,
+    "rocprof": "To see who waits for whom, when and why, record times on every rank: rocprofv3 "
+    "--kernel-trace --hip-trace --output-format csv.",
+    "nvprof": "To see who waits for whom, when and why, record times with nsys, which replaces "
+    "nvprof: nsys profile -t cuda,nvtx, then nsys export -t sqlite.",
+}
+"""What to do by the tool whose totals they are."""
 _CANNOT: Final = (
     "Totals do not show when anything ran, so waiting, overlap and single steps cannot be seen."
 )
@@ -184,15 +197,18 @@ class Totals:
     Attributes:
         whole_ns: Sum over all rows, those included that the text leaves out.
         is_cut: Whether rows are missing: the printed shares add up to less than all.
+        tool: The tool that printed them.
     """
 
-    def __init__(self, section: Section) -> None:
-        names, total, calls = _columns(section)
+    def __init__(
+        self, names: Sequence[str], total: I64, calls: I64, printed: float, tool: str = _NSYS
+    ) -> None:
         order = np.argsort(-total, kind="stable")
+        self.tool = tool
         self.names = [names[row] for row in order.tolist()]
         self.total_ns = total[order]
         self.calls = calls[order]
-        printed, listed_ns = _printed_share(section), int(self.total_ns.sum())
+        listed_ns = int(self.total_ns.sum())
         self.is_cut = 0.0 < printed < _WHOLE
         self.whole_ns = round(listed_ns / printed) if self.is_cut else listed_ns
 
@@ -222,7 +238,7 @@ def _title(name: str) -> str:
     Kernels of libraries of templates have one bare name: what tells them apart is the argument.
     """
     kernel = communication_kernel(name)
-    if kernel is not None:
+    if kernel is not None and kernel.operation != GENERIC:
         return f"{kernel.operation} ({kernel.library})"
     bare = bare_name(name.lstrip(":"))
     argument = name.partition("<")[2].partition(",")[0].partition(">")[0].strip()
@@ -231,13 +247,14 @@ def _title(name: str) -> str:
 
 
 def totals_answer(view: View) -> Answer | None:
-    """Return the findings on the text of ``nsys stats``, None where there is no table of totals.
+    """Return the findings on printed totals, None where there is no table of them.
 
     Of several texts the one with most kernel time is described.
     """
     failed: list[str] = []
     rules: list[Section] = []
-    texts = [(path, found) for path, found in _texts(view, failed, rules) if found]
+    every = (*_texts(view, failed, rules), *_summed(view, failed))
+    texts = [(path, found) for path, found in every if found]
     of_rules = tuple(rule_findings(rules))
     if not texts and (of_rules or rules):
         findings = of_rules or (nothing_found(rules),)
@@ -254,9 +271,11 @@ def totals_answer(view: View) -> Answer | None:
     if any(rows.is_cut for rows in main.values()):
         unknown.append("The text leaves out some rows; its shares are of all rows.")
     if len(texts) > 1:
+        tools = listed(sorted({rows.tool for _, one in texts for rows in one.values()}), _SHOWN)
+        others = " ccltui stats prints all of them." if tools == _NSYS else ""
         unknown.append(
-            f"{counted(len(texts), 'text')} of nsys stats were found; {path} is "
-            "described, the one with the most kernel time. ccltui stats prints all of them."
+            f"{counted(len(texts), 'text')} of {tools} were found; {path} is "
+            f"described, the one with the most kernel time.{others}"
         )
     return Answer(recording="totals", findings=(*found, *of_rules), unknown=tuple(unknown))
 
@@ -291,8 +310,37 @@ def _texts(
         for section in text.tables:
             kind = _TABLES.get(section.report)
             if kind is not None and kind not in found and _has_times(section):
-                found[kind] = Totals(section)
+                found[kind] = Totals(*_columns(section), _printed_share(section))
         yield file.path, {kind: one for kind, one in found.items() if one.whole_ns}
+
+
+_TABLE_OF: Final = re.compile(
+    r"(?:_?(?:kernel|hip|hip_api|hsa|hsa_api|memory_copy|copy|marker_api|rccl_api|domain)_stats"
+    r"|\.(?:hip_|hsa_)?stats)\.csv(?:\.gz|\.zst)?$"
+)
+"""What rocprof adds to the name of a recording for each of its tables."""
+
+
+def _summed(view: View, failed: list[str]) -> Iterator[tuple[str, dict[str, Totals]]]:
+    """Yield path and tables of each recording that rocprof or nvprof summed up."""
+    from ccltui.parsers.side.summed_tables import read_summed  # noqa: PLC0415  (few have any)
+
+    found: dict[str, tuple[str, dict[str, Totals]]] = {}
+    for file in view.job.discovery.files_of(SUMMED_TABLE):
+        try:
+            with contained(file.path):
+                tables = read_summed(Path(file.real_path), shown=file.path)
+        except TraceError as error:
+            failed.append(str(error))
+            continue
+        _, of_recording = found.setdefault(_TABLE_OF.sub("", file.path), (file.path, {}))
+        for rows in tables:
+            total, calls = np.array(rows.total_ns, np.int64), np.array(rows.calls, np.int64)
+            one = Totals(rows.names, total, calls, rows.share, rows.tool)
+            held = of_recording.get(rows.what)
+            if one.whole_ns and (held is None or held.whole_ns < one.whole_ns):
+                of_recording[rows.what] = one
+    yield from found.values()
 
 
 def _has_times(section: Section) -> bool:
@@ -354,7 +402,7 @@ def _ranges(main: dict[str, Totals]) -> Finding | None:
         ),
         where=Where(range=first),
         sure=Sure(what="high"),
-        do=_DO,
+        do=_DO_OF[ranges.tool],
     )
 
 
@@ -367,6 +415,7 @@ def _plural(operation: str) -> str:
         "AllToAll": "all-to-alls",
         "Broadcast": "broadcasts",
         "SendRecv": "sends and receives",
+        GENERIC: "kernels of any operation",
     }
     return words.get(operation, f"calls of {operation}")
 
@@ -376,10 +425,18 @@ def _kernels(main: dict[str, Totals]) -> Finding | None:
     if kernels is None:
         return None
     title, share = kernels.by_title()[0]
-    first = bare_name(next(name for name in kernels.names if _title(name) == title))
-    text = f"the kernel {title} takes {_much(share)} of {duration(kernels.whole_ns)} of kernel time"
+    named = next(row for row, name in enumerate(kernels.names) if _title(name) == title)
+    first = bare_name(kernels.names[named])
+    with_copies = any(name.startswith(_COPY) for name in kernels.names)  # as nvprof lists them
+    noun = "copy" if kernels.names[named].startswith(_COPY) else "kernel"
+    time = "device time" if with_copies else "kernel time"
+    text = f"the {noun} {title} takes {_much(share)} of {duration(kernels.whole_ns)} of {time}"
     largest = kernels.largest()
-    more = [f"largest kernels: {largest}"] if largest else []
+    more = [f"largest {'rows' if with_copies else 'kernels'}: {largest}"] if largest else []
+    number = int(kernels.calls[named])
+    if with_copies and number:
+        each = duration(int(kernels.total_ns[named]) // number)
+        more.insert(0, f"{counted(number, 'call')} of {each} each")
     collectives = _collectives(kernels)
     if collectives:
         ns = sum(
@@ -389,14 +446,19 @@ def _kernels(main: dict[str, Totals]) -> Finding | None:
         )
         calls = ", ".join(f"{n:,} {_plural(name)}" for name, n in list(collectives.items())[:3])
         more.append(f"communication {percent(ns / kernels.whole_ns)} ({calls})")
+        if kernels.tool != _NSYS and ns >= _MUCH_COMMUNICATION * kernels.whole_ns:
+            more.append("such a kernel also waits for the other ranks")
     return Finding(
         kind="kernel_totals",
         text=sentence(text),
         more=sentence("; ".join(more)),
         where=Where(kernel=first),
         sure=Sure(what="high"),
-        do=_DO,
+        do=_DO_OF[kernels.tool],
     )
+
+
+_COPY: Final = "[CUDA mem"
 
 
 def _much(share: float) -> str:
@@ -408,7 +470,9 @@ def _calls(main: dict[str, Totals]) -> Finding | None:
     if calls is None:
         return None
     largest = calls.largest()
-    much = f"{_much(calls.share(0))} of the host's time in CUDA calls"
+    api = "ROCm" if calls.tool == "rocprof" else "CUDA"
+    whole = "" if calls.tool == _NSYS else f", {duration(calls.whole_ns)} in all"
+    much = f"{_much(calls.share(0))} of the host's time in {api} calls{whole}"
     text = f"the call {calls.names[0]} takes {much}"
     return Finding(
         kind="kernel_totals",
@@ -416,7 +480,7 @@ def _calls(main: dict[str, Totals]) -> Finding | None:
         more=sentence(f"largest calls: {largest}" if largest else ""),
         where=Where(kernel=calls.names[0]),
         sure=Sure(what="high"),
-        do=_DO,
+        do=_DO_OF[calls.tool],
     )
 
 
