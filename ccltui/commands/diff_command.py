@@ -247,14 +247,18 @@ def run(arguments: Sequence[str]) -> int:
         ProfileComparison,
         compare_sides,
     )
-    from ccltui.report.diff_writers import WRITERS, gate_values, headline  # noqa: PLC0415
+    from ccltui.report.diff_writers import (  # noqa: PLC0415
+        PROFILE_WRITERS,
+        WRITERS,
+        gate_values,
+        headline,
+        profile_gate_values,
+    )
 
     found = compare_sides(a, b, runs_vary_pct=options.runs_vary)
     if isinstance(found, ProfileComparison):
-        from ccltui.report import profile_writers as profiles  # noqa: PLC0415
-
-        write_report(profiles.PROFILE_WRITERS[options.format](found), options.output)
-        return _gated(options, profiles.gate_values(found), "")
+        write_report(PROFILE_WRITERS[options.format](found), options.output)
+        return _gated(options, profile_gate_values(found), "")
     if found.comparability.verdict == "unknown" and a.has_traces and b.has_traces:
         return _compare_jobs(options)  # the results of the runs state too little of their work
     write_report(WRITERS[options.format](found), options.output)

@@ -121,8 +121,8 @@ def run(
     Raises GrammarError for options that apply to printed metrics only.
     """
     # textual and rich are imported nowhere else on the way to here.
-    from ccltui.tui import run as run_explorer  # noqa: PLC0415
     from ccltui.tui.options import ColorName, DriverName, ExplorerOptions, ThemeName  # noqa: PLC0415
+    from ccltui.tui.start import run as run_explorer  # noqa: PLC0415
 
     _refuse_headless(selection)
     config = read_config(options.config)

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ccltui import arguments as args
 from ccltui import exit_codes
 from ccltui.commands.loading import LoadOptions, job_name
 from ccltui.commands.measure import check_overrides, choose_metrics, measure
 from ccltui.report.output import print_message, require_target, streamed, write_report
-
-if TYPE_CHECKING:
-    from ccltui.report.page.page_parts import Page
 
 _DESCRIPTION = """\
 Write a report of a job as one file: the verdict, the parts of a step, the ranks, who is late when,
@@ -51,7 +47,12 @@ def run(arguments: Sequence[str]) -> int:
     options = parser().parse_args(arguments)
     args.settle_format(options, _FORMATS, "html")
     # Imported here: the template engine is not for the other commands.
-    from ccltui.report.page.make_page import METRICS, make_page  # noqa: PLC0415
+    from ccltui.report.page.make_page import (  # noqa: PLC0415
+        METRICS,
+        html_page,
+        make_page,
+        markdown_page,
+    )
 
     target = options.output or f"{job_name(options.trace)}-report.{options.format}"
     require_target(target)
@@ -69,7 +70,7 @@ def run(arguments: Sequence[str]) -> int:
         return exit_codes.INPUT
     page = make_page(measured.trace, measured.view, measured.results)
     try:
-        _write(page, options.format, target)
+        _write(markdown_page(page) if options.format == "md" else html_page(page), target)
     except OSError as error:
         print_message(f"cannot write the report: {error}")
         return exit_codes.INPUT
@@ -79,15 +80,7 @@ def run(arguments: Sequence[str]) -> int:
     return exit_codes.INPUT if lost else exit_codes.OK
 
 
-def _write(page: Page, form: str, target: str) -> None:
-    if form == "md":
-        from ccltui.report.page.page_formats import markdown_page  # noqa: PLC0415
-
-        data = markdown_page(page)
-    else:
-        from ccltui.report.page.page_formats import html_page  # noqa: PLC0415  (jinja2)
-
-        data = html_page(page)
+def _write(data: bytes, target: str) -> None:
     if target == "-":
         write_report(data, None)
         return

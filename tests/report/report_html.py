@@ -13,8 +13,7 @@ from ccltui.metrics.view.job_view import View
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.job import open_job
 from ccltui.report.json_document import TraceSummary
-from ccltui.report.page.make_page import METRICS, make_page
-from ccltui.report.page.page_formats import html_page
+from ccltui.report.page.make_page import METRICS, html_page, make_page
 from ccltui.report.page.page_parts import Page
 
 

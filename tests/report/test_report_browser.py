@@ -14,7 +14,7 @@ import pytest
 from report_html import all_of, page_of, parsed, text_of
 
 from ccltui.demo import Spec, write_job
-from ccltui.report.page.page_formats import html_page
+from ccltui.report.page.make_page import html_page
 from ccltui.report.page.page_parts import Page, Picture, Section
 from ccltui.report.page.pictures import Share, step_bar
 

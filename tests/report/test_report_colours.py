@@ -10,7 +10,7 @@ import pytest
 from vision import contrast as contrast_of_indices
 
 from ccltui.draw.palette import HEAT, KIND_INKS, LEVELS, Ink, Look, looks, rgb
-from ccltui.report.page.page_formats import Rgb, Theme, colours_of, contrast, html_page
+from ccltui.report.page.make_page import Rgb, Theme, colours_of, contrast, html_page
 from ccltui.report.page.page_parts import Page
 
 THEMES: list[Theme] = ["light", "dark"]

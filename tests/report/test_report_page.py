@@ -30,8 +30,7 @@ from ccltui.metrics.view.job_view import View
 from ccltui.parsers.window import parse_window
 from ccltui.report.explanation import explain
 from ccltui.report.json_document import TraceSummary
-from ccltui.report.page.make_page import METRICS
-from ccltui.report.page.page_formats import html_page, markdown_page
+from ccltui.report.page.make_page import METRICS, html_page, markdown_page
 from ccltui.report.page.page_parts import Column, Lines, Page, Section, Table, listed_lines
 from ccltui.report.page.pictures import heat_picture, moment_picture, svg_text
 from ccltui.report.page.sections import (

@@ -14,7 +14,8 @@ if __name__ == "__main__":
     os.environ["TEXTUAL_COLOR_SYSTEM"] = "256"
     from fakes import FakeLoad, Plan, literal_analyst
 
-    from ccltui.tui import ExplorerOptions, prepare_environment, run_until_left
+    from ccltui.tui.options import ExplorerOptions
+    from ccltui.tui.start import prepare_environment, run_until_left
     from ccltui.tui.terminal.driver import SlimDriver
 
     options = ExplorerOptions(color="256")

@@ -179,10 +179,10 @@ import os, sys, time
 os.chdir({folder!r})
 sys.argv = ["ccltui", "run"]
 from ccltui import __main__
-from ccltui.tui.engine import early_processes
+from ccltui.tui import start
 def endless(*_, **__):
     time.sleep(300)
-early_processes.EarlyProcesses.load = endless
+start.EarlyProcesses.load = endless
 sys.exit(__main__.main())
 """
     (tmp_path / "run").mkdir()

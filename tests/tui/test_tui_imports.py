@@ -46,7 +46,7 @@ def test_modules_that_are_not_imported(module: str, absent: list[str]) -> None:
 def test_the_command_palette_and_tls_are_left_out_until_they_are_asked_for() -> None:
     code = """\
 import sys
-from ccltui.tui.terminal.lean_import import import_textual
+from ccltui.tui.start import import_textual
 import_textual()
 import asyncio
 print("textual.app" in sys.modules, "textual.widgets._input" in sys.modules, "ssl" in sys.modules)
@@ -63,7 +63,7 @@ def test_toasts_containers_and_folders_are_left_out_until_they_are_asked_for() -
     code = """\
 import sys
 import ccltui.tui
-from ccltui.tui.terminal.lean_import import import_textual
+from ccltui.tui.start import import_textual
 import_textual()
 import ccltui.tui.app, textual.app
 left_out = ("platformdirs", "textual.containers", "textual.widgets._toast")
@@ -81,7 +81,7 @@ def test_what_is_there_already_stays() -> None:
     code = """\
 import ssl, textual.app
 from textual.command import Provider
-from ccltui.tui.terminal.lean_import import import_textual
+from ccltui.tui.start import import_textual
 import_textual()
 import sys
 print(sys.modules["ssl"] is ssl, textual.app.Provider is Provider)
@@ -92,7 +92,7 @@ print(sys.modules["ssl"] is ssl, textual.app.Provider is Provider)
 
 def test_a_textual_that_asks_for_more_of_the_palette_is_imported_whole() -> None:
     code = """\
-from ccltui.tui.terminal import lean_import as lean
+from ccltui.tui import start as lean
 lean._PALETTE = lean._PALETTE[:-1]
 lean.import_textual()
 import textual.app

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from ccltui.parsers.job import Job
     from ccltui.tui.engine.analysis import Analyst
     from ccltui.tui.engine.messages import Fact
-    from ccltui.tui.engine.server import StartedServer
-    from ccltui.tui.state.answers import Findings, ViewQuery
+    from ccltui.tui.state.answers import ViewQuery
     from ccltui.tui.state.scene import Scene
     from ccltui.tui.state.session import Session
 

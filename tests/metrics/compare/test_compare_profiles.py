@@ -17,7 +17,7 @@ from ccltui.metrics.compare.compare_profiles import (
     side,
 )
 from ccltui.parsers.errors import NotFoundError
-from ccltui.report.profile_writers import PROFILE_WRITERS
+from ccltui.report.diff_writers import PROFILE_WRITERS
 
 Row = tuple[str, int, int, float]  # name, instances, mean in ns, deviation in ns
 
