@@ -1,4 +1,4 @@
-"""Tables of rocprofv3 in csv: kernels of AMD devices, and what lies beside them."""
+"""Tables of rocprof and rocprofv3 in csv: kernels of AMD devices, and what lies beside them."""
 
 from __future__ import annotations
 
@@ -12,17 +12,31 @@ if TYPE_CHECKING:
 
 
 NEEDED: Final = ("Kernel_Name", "Agent_Id", "Start_Timestamp", "End_Timestamp")
+OLD_NAMES: Final = {
+    "KernelName": "Kernel_Name",
+    "gpu-id": "Agent_Id",
+    "BeginNs": "Start_Timestamp",
+    "EndNs": "End_Timestamp",
+    "queue-id": "Queue_Id",
+    "pid": "Guid",
+    "tid": "Thread_Id",
+    "grd": "Grid_Size_X",
+    "wgr": "Workgroup_Size_X",
+}
+"""Columns of rocprof before version 3, and what they are called since."""
 _BESIDE: Final = re.compile(
     r'^"?(?:Guid"?,"?)?(?:Domain"?,"?Function|Kind"?,"?(?:Direction|Operation)|Node_Id"?,"?)'
+    r'|^"?Index"?,"?KernelName"?,"?gpu-id\b'
 )
 
 
 def kernel_table(sample: FileSample) -> Match | None:
     """Return a match where the first line names the columns of kernel_trace.csv."""
     line = _first_line(sample)
-    if "Kernel_Name" not in line:
+    if "Kernel_Name" not in line and "KernelName" not in line:
         return None
-    names = {cell.strip().strip('"') for cell in line.split(",")}
+    cells = (cell.strip().strip('"') for cell in line.split(","))
+    names = {OLD_NAMES.get(cell, cell) for cell in cells}
     return Match() if set(NEEDED) <= names and "Counter_Name" not in names else None
 
 
@@ -31,7 +45,7 @@ def other_table(sample: FileSample) -> Match | None:
     line = _first_line(sample)
     if not _BESIDE.match(line):
         return None
-    return Match() if any(word in line for word in ("_Timestamp", "Agent")) else None
+    return Match() if any(word in line for word in ("_Timestamp", "Agent", "gpu-id")) else None
 
 
 def _first_line(sample: FileSample) -> str:
@@ -45,7 +59,7 @@ ROCPROF_VERSION: Final = 1
 
 ROCPROF_TRACE: Final = Format(
     kind="rocprof_trace",
-    description="kernel_trace.csv of rocprofv3: kernels of the devices of a process",
+    description="kernel_trace.csv of rocprofv3, or results.csv of rocprof: kernels of a process",
     sniff=(Rule(Priority.TEXT_BANNER, kernel_table),),
     source="nsys",  # device work and host calls without metadata, as the exports of nsys
     read=imported("ccltui.parsers.rocprof.kernel_trace", "read_kernel_trace"),
@@ -57,6 +71,6 @@ ROCPROF_TRACE: Final = Format(
 )
 ROCPROF_TABLE: Final = Format(
     kind="rocprof_table",
-    description="another csv of rocprofv3: calls, copies and markers belong to kernel_trace.csv",
+    description="another csv of rocprof: calls, copies and markers belong to kernel_trace.csv",
     sniff=(Rule(Priority.TEXT_BANNER, other_table),),
 )

@@ -1,4 +1,6 @@
-"""Read ``kernel_trace.csv`` of rocprofv3 as traces: one rank for each agent of a process.
+"""Read ``kernel_trace.csv`` of rocprofv3, or ``results.csv`` of rocprof, as traces.
+
+There is one rank for each agent of a process.
 
 The rows become the tables of an export of nsys, which its reader then reads. What lies beside the
 file with the same beginning of its name is added: calls of HIP, which launched the kernels, copies
@@ -22,7 +24,7 @@ from ccltui.parsers.errors import TraceError
 from ccltui.parsers.format import ReadOptions
 from ccltui.parsers.nsys.report_export import read_made_export, write_export
 from ccltui.parsers.nsys.sqlite import export_schema
-from ccltui.parsers.rocprof import NEEDED
+from ccltui.parsers.rocprof import NEEDED, OLD_NAMES
 from ccltui.parsers.text.compression import TextChunks
 from ccltui.parsers.text.line_prefixes import Prefixes
 
@@ -83,10 +85,10 @@ def _rows(path: Path, shown: str, needed: Sequence[str] = NEEDED) -> Iterator[Ro
     lines = _lines(path)
     try:
         first = next(lines, "")
-        names = next(csv.reader([first]), [])
+        names = [OLD_NAMES.get(name, name) for name in next(csv.reader([first]), [])]
         missing = [name for name in needed if name not in names]
         if missing:
-            raise TraceError(f"no table of rocprofv3: without {', '.join(missing)}", path=shown)
+            raise TraceError(f"no table of rocprof: without {', '.join(missing)}", path=shown)
         for cells in csv.reader(lines):
             if len(cells) == len(names):
                 yield dict(zip(names, cells, strict=True))
@@ -204,7 +206,7 @@ class _Tables(Struct):
 
     def notes(self) -> list[Note]:
         message = (
-            "read from tables of rocprofv3: without message sizes and process groups; times are "
+            "read from tables of rocprof: without message sizes and process groups; times are "
             "those of the clock of the host"
         )
         notes = [Note("rocprof_trace", message)]

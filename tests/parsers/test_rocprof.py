@@ -160,6 +160,42 @@ def test_calls_copies_and_markers_beside_it(tmp_path: Path) -> None:
     assert kinds == ["rocprof_table"] * 3 + ["rocprof_trace"]
 
 
+BEFORE_3 = (
+    *("Index", "KernelName", "gpu-id", "queue-id", "queue-index", "pid", "tid", "grd", "wgr"),
+    *("lds", "scr", "sig", "obj", "DispatchNs", "BeginNs", "EndNs", "CompleteNs", "DurationNs"),
+)
+
+
+def before_3(rows: Sequence[dict[str, object]]) -> list[dict[str, object]]:
+    """Rows as rocprof names their columns before version 3."""
+    names = {
+        **{"KernelName": "Kernel_Name", "gpu-id": "Agent_Id", "queue-id": "Queue_Id"},
+        **{"BeginNs": "Start_Timestamp", "EndNs": "End_Timestamp", "tid": "Thread_Id"},
+        **{"grd": "Grid_Size_X", "wgr": "Workgroup_Size_X"},
+    }
+    return [{"pid": 77, **{old: row[new] for old, new in names.items()}} for row in rows]
+
+
+def test_kernels_of_rocprof_before_version_3(tmp_path: Path) -> None:
+    both = [*before_3(kernels(2)), *before_3(kernels(3))]
+    ranks = read(tmp_path / "results.csv", table(BEFORE_3, both))
+
+    assert [file.kind for file in discover(tmp_path).files] == ["rocprof_trace"]
+    assert [len(rank.group("gpu")) for rank in ranks] == [15, 15]
+    gpu = ranks[0].group("gpu")
+    assert (gpu.dur_ns[:3].tolist(), gpu.start_ns[1] - gpu.start_ns[0]) == (
+        [350_000, 300_000, 1_500_000],
+        400_000,
+    )
+
+
+def test_counters_of_rocprof_have_no_times(tmp_path: Path) -> None:
+    columns = (*BEFORE_3[:13], "TCC_HIT_sum")
+    (tmp_path / "counters.csv").write_text(table(columns, before_3(kernels())))
+
+    assert [file.kind for file in discover(tmp_path).files] == ["rocprof_table"]
+
+
 @pytest.mark.parametrize("late", [0, 1])
 def test_the_process_that_comes_late(tmp_path: Path, late: int) -> None:
     for place, process in enumerate((5000, 5001)):
