@@ -1,13 +1,13 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Compiled loops over operations, pieces of work and values.
 
-``step_replay.py``, ``path_lane.py``, ``reductions.py`` and ``by_column.py`` implement the same in
-Python, with full documentation and results that are equal to the bit. Indices in arguments are not
+``step_replay.py``, ``path_lane.py``, ``rank_steps.py``, ``reductions.py`` and ``by_column.py``
+implement the same in Python, with full documentation and results that are equal to the bit. Indices in arguments are not
 checked against array bounds.
 """
 
 from libc.math cimport NAN
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int8_t, int32_t, int64_t, uint8_t, uint64_t
 
 import numpy as np
 
@@ -585,6 +585,58 @@ def stable_order(const Number[::1] values, int64_t most):
             order[following[at]] = place
             following[at] += 1
     return order_array
+
+
+def steps_of_launches(work, launches, steps, int64_t most):
+    """Step of each piece of work by its launch, and first start and last end of each step.
+
+    See ``rank_steps._step_of_launched``. ``work`` are correlation, start and duration of each,
+    ``launches`` correlation and start, ``steps`` start and end; there is a launch and a step. None
+    where a piece has no launch, or ids lie in a range of more than ``most``.
+    """
+    cdef const int64_t[::1] wanted, begun, lasted, correlation, launched, start, end
+    wanted, begun, lasted = work
+    correlation, launched = launches
+    start, end = steps
+    cdef Py_ssize_t place, step = -1, steps_count = start.shape[0]
+    cdef int64_t low = INT64_MAX, high = -1, moment
+    cdef int32_t row
+    cdef bint known = True
+    with nogil:
+        for place in range(correlation.shape[0]):
+            if correlation[place] >= 0:
+                low = min(low, correlation[place])
+                high = max(high, correlation[place])
+    if high < low or <uint64_t> high - <uint64_t> low >= <uint64_t> most:
+        return None
+    index_array = np.empty(len(wanted), np.int32)
+    first_array = np.full(steps_count, INT64_MAX, np.int64)
+    last_array = np.full(steps_count, INT64_MIN, np.int64)
+    cdef int32_t[::1] index = index_array
+    cdef int64_t[::1] first = first_array
+    cdef int64_t[::1] last = last_array
+    cdef int32_t[::1] row_of = np.full(high - low + 1, -1, np.int32)
+    with nogil:
+        for place in range(correlation.shape[0] - 1, -1, -1):  # the first of several with one id
+            if correlation[place] >= 0:
+                row_of[correlation[place] - low] = <int32_t> place
+        for place in range(wanted.shape[0]):
+            row = row_of[wanted[place] - low] if low <= wanted[place] <= high else -1
+            if row < 0:
+                known = False
+                break
+            moment = launched[row]
+            while step + 1 < steps_count and start[step + 1] <= moment:
+                step += 1
+            while step >= 0 and start[step] > moment:
+                step -= 1
+            if step >= 0 and moment < end[step]:
+                index[place] = <int32_t> step
+                first[step] = min(first[step], begun[place])
+                last[step] = max(last[step], begun[place] + lasted[place])
+            else:
+                index[place] = -1
+    return (index_array, first_array, last_array) if known else None
 
 
 def totals_by_name(

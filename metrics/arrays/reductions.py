@@ -87,7 +87,10 @@ def is_one_value(values: npt.NDArray[Any]) -> bool:
 
 def repeated(values: npt.NDArray[_Kind], count: int) -> npt.NDArray[_Kind]:
     """Return the first value ``count`` times, as a view of a copy of it."""
-    return np.broadcast_to(values[:1].copy(), (count,))
+    value = values[:1].copy()
+    value.flags.writeable = False  # nor is what is a view of it
+    # a fifth of the time that broadcast_to takes, for tens of columns a rank
+    return np.ndarray((count,), value.dtype, value, 0, (0,))
 
 
 def taken(values: npt.NDArray[_Kind], rows: I64) -> npt.NDArray[_Kind]:
@@ -95,6 +98,13 @@ def taken(values: npt.NDArray[_Kind], rows: I64) -> npt.NDArray[_Kind]:
     if is_one_value(values) and len(rows):
         return repeated(values, len(rows))
     return values.take(rows)
+
+
+def counts_up(rows: npt.NDArray[np.signedinteger]) -> bool:
+    """Return whether rows are 0, 1, 2 and so on."""
+    if not len(rows) or rows[0] != 0 or rows[-1] != len(rows) - 1:
+        return not len(rows)
+    return bool((rows[1:] > rows[:-1]).all())
 
 
 def distinct_values(values: npt.NDArray[_Kind]) -> npt.NDArray[_Kind]:
@@ -298,7 +308,7 @@ def _marking_range(count: int) -> int:
 
 
 _NONE: Final = -1
-_MAX_TABLE_RATIO: Final = 8
+MAX_TABLE_RATIO: Final = 8
 """A table of ids is quicker than a search up to so many ids in its range per row."""
 
 
@@ -316,7 +326,7 @@ def first_rows(keys: I64, wanted: I64) -> I32:
     if not len(known) or not len(wanted):
         return np.full(len(wanted), _NONE, np.int32)
     low, high = int(keys.min()), int(keys.max())
-    if high - low <= _MAX_TABLE_RATIO * len(keys):  # ids are consecutive numbers
+    if high - low <= MAX_TABLE_RATIO * len(keys):  # ids are consecutive numbers
         table = np.full(high - low + 2, _NONE, np.int32)
         table[keys[::-1] - low] = known[::-1]  # the first of several with one number
         # numbers outside of the table: its last entry, -1

@@ -7,6 +7,8 @@ nanosecond is one decimal GB/s.
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
@@ -24,6 +26,7 @@ _HALF_RING = ("ReduceScatter", "AllGather", "AllToAll", "Gather", "Scatter")
 _ONE_WAY = ("Broadcast", "Reduce", "Send", "Recv")
 
 
+@cache
 def _is_one_of(names: tuple[str, ...]) -> npt.NDArray[np.bool_]:
     return np.array([name in names for name in TYPES])
 

@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ccltui.metrics.arrays.reductions import (
+    counts_up,
     distinct_values,
     is_one_value,
     repeated,
@@ -63,15 +64,40 @@ def _operations(trace: RankTrace, args: I32) -> I32:
     return stated(trace.collective_args.op, args)
 
 
+class StatedRows:
+    """Rows of the metadata of a rank that some events have.
+
+    Args:
+        args: Row of each event, -1 where it has none.
+        count: Number of rows of the metadata.
+    """
+
+    def __init__(self, args: I32, count: int) -> None:
+        self._args = args
+        self._count = count
+        self._all_have = args.min(initial=0) >= 0
+        self._are_all = len(args) == count and counts_up(args)
+
+    def values(self, column: npt.NDArray[_Kind], nothing: int = MISSING) -> npt.NDArray[_Kind]:
+        """Return the value of a column for each event, ``nothing`` without metadata.
+
+        Where each row is of one event, in order, this is the column itself.
+        """
+        if not self._count:
+            return np.full(len(self._args), nothing, column.dtype)
+        if self._are_all:
+            return column
+        if is_one_value(column) and self._all_have:
+            return repeated(column, len(self._args))
+        found = column.take(self._args)
+        if not self._all_have:
+            found[self._args < 0] = nothing
+        return found
+
+
 def stated(column: npt.NDArray[_Kind], args: I32, nothing: int = MISSING) -> npt.NDArray[_Kind]:
     """Return the value of a metadata column for each call, ``nothing`` without metadata."""
-    if not len(column):
-        return np.full(len(args), nothing, column.dtype)
-    if is_one_value(column) and args.min(initial=0) >= 0:
-        return repeated(column, len(args))
-    found = column.take(args)
-    found[args < 0] = nothing
-    return found
+    return StatedRows(args, len(column)).values(column, nothing)
 
 
 def names_operation(trace: RankTrace, args: I32) -> Bool:
@@ -162,12 +188,12 @@ def joined_rows(trace: RankTrace, rows: I64) -> tuple[I64, I64]:
     """
     gpu = trace.group("gpu")
     owner = _first_copies(trace, rows)
-    follows = owner != np.arange(len(rows))
     exchanges = _announced(trace, rows)
-    if not follows.any() and not len(exchanges[0]):
+    if owner is None and not len(exchanges[0]):
         return rows, gpu.dur_ns.take(rows)
     first, second = exchanges
-    keep = ~follows
+    owner = np.arange(len(rows)) if owner is None else owner
+    keep = owner == np.arange(len(rows))
     keep[second] = False
     end = gpu.start_ns[rows] + gpu.dur_ns[rows]
     owner[second] = first
@@ -176,18 +202,18 @@ def joined_rows(trace: RankTrace, rows: I64) -> tuple[I64, I64]:
     return rows[keep], (last - gpu.start_ns[rows])[keep]
 
 
-def _first_copies(trace: RankTrace, rows: I64) -> I64:
+def _first_copies(trace: RankTrace, rows: I64) -> I64 | None:
     """Position of the copy that begins the call of each row; a call is told by its number.
 
     Of every other row its own position. Kernels of other streams may begin between two copies of
-    one call.
+    one call. None without any copy.
     """
     gpu, table = trace.group("gpu"), trace.collective_args
-    owner = np.arange(len(rows))
     category = taken(gpu.category, rows)
     names = [i for i in distinct(category) if _MEMORY in trace.text(i).lower()]
     if not names or not len(table):
-        return owner
+        return None
+    owner = np.arange(len(rows))
     is_copy = any_name(trace.strings, category, names)
     args = gpu.args[rows]
     numbered = (args >= 0) & (np.append(table.seq, MISSING)[args] >= 0)
@@ -332,8 +358,8 @@ def _kernels(trace: RankTrace, rows: I64, work: StepWork) -> Family:
     kind = np.where(stated >= 0, stated, named).astype(np.int8)
     libraries = {i: library_of_kernel(trace.text(i)) for i in by_name}
     library = per_name(trace.strings, names, libraries, 0)
-    family = _family(trace, work, "gpu", rows, kind, step=work.ids_of(rows))
-    return replace(family, dur_ns=dur_ns, library=library)
+    family = _family(trace, work, "gpu", rows, kind, step=work.ids_of(rows), dur_ns=dur_ns)
+    return replace(family, library=library)
 
 
 def _parameters(trace: RankTrace, work: StepWork) -> Family:
@@ -472,11 +498,16 @@ def _family(
     kind: I8,
     *,
     step: I64 | None = None,
+    dur_ns: I64 | None = None,
 ) -> Family:
-    """Return the calls of some rows; without ``step``, that of each is told by its start."""
+    """Return the calls of some rows; without ``step``, that of each is told by its start.
+
+    ``dur_ns`` are durations other than those of the events.
+    """
     events = trace.group(group)
     args = taken(events.args, rows)
-    in_elems, out_elems = elements_of(trace, args)
+    table = trace.collective_args
+    metadata = StatedRows(args, len(table))
     start = events.start_ns.take(rows)
     if step is None:
         ids = np.array([step.id for step in work.steps] + [OUTSIDE], np.int64)
@@ -486,12 +517,12 @@ def _family(
         event_group=group,
         rows=rows.astype(np.int64, copy=False),
         start_ns=start,
-        dur_ns=events.dur_ns.take(rows),
+        dur_ns=events.dur_ns.take(rows) if dur_ns is None else dur_ns,
         kind=kind,
         args=args,
-        dtype=dtypes_of(trace, args),
-        in_elems=in_elems,
-        out_elems=out_elems,
+        dtype=metadata.values(table.dtype),
+        in_elems=metadata.values(table.in_elems),
+        out_elems=metadata.values(table.out_elems),
         step=step,
         library=np.zeros(len(rows), np.int8),
     )

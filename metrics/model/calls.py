@@ -17,12 +17,17 @@ from msgspec.structs import replace
 
 from ccltui.metrics.arrays.reductions import distinct_values, is_one_value, repeated
 from ccltui.metrics.model.bandwidth import message_bytes, wire_factor
-from ccltui.metrics.model.call_families import Family, choose_family, stated, untimed_family
+from ccltui.metrics.model.call_families import (
+    Family,
+    StatedRows,
+    choose_family,
+    untimed_family,
+)
 from ccltui.metrics.model.classify import TYPES, distinct, reduced_dtype
 from ccltui.metrics.model.communicator_groups import CommGroup
 from ccltui.metrics.model.rank_steps import StepWork
 from ccltui.parsers.array_types import I8, I32, I64, U64, Bool
-from ccltui.parsers.columns import MISSING, CollectiveArgs, Events, Group, RankTrace
+from ccltui.parsers.columns import MISSING, Events, Group, RankTrace
 from ccltui.parsers.store.column_store import release
 
 ROUNDING_NS: Final = 2_000
@@ -212,9 +217,10 @@ def _calls(
 ) -> Calls:
     if (family.start_ns[1:] < family.start_ns[:-1]).any():
         family = family.take(np.argsort(family.start_ns, kind="stable"))
-    args = _stated_by(trace.collective_args, family.args)
-    group = np.append(group_index, np.int32(MISSING))[args.group]
-    src, dst = args.src, args.dst
+    table = trace.collective_args
+    metadata = StatedRows(family.args, len(table))
+    group = _groups_of(metadata.values(table.group), group_index)
+    src, dst = metadata.values(table.src), metadata.values(table.dst)
     if family.source == "kernel":
         group = _only_group(trace, family, group=group, group_index=group_index)
     else:
@@ -222,7 +228,10 @@ def _calls(
         src, dst = _global_ranks(src, group, groups), _global_ranks(dst, group, groups)
     kind, group = _compact(family.kind), _compact(group)
     stated, dtype = _dtypes(trace, family)
-    size = _compact(_group_sizes(args.group_size, group, groups))
+    seq = _compact(metadata.values(table.seq))
+    comms_id = _compact(metadata.values(table.comms_id, 0))
+    has_metadata = _compact(metadata.values(table.op) >= 0)
+    size = _compact(_group_sizes(metadata.values(table.group_size), group, groups))
     release(trace)
     dtype, in_elems, out_elems, message, wire = _of_one_value(
         _sizes,
@@ -244,15 +253,23 @@ def _calls(
         in_elems=_compact(in_elems),
         out_elems=_compact(out_elems),
         dtype=_compact(dtype),
-        seq=_compact(args.seq),
-        comms_id=_compact(args.comms_id),
+        seq=seq,
+        comms_id=comms_id,
         step=_compact(family.step),
         src=_compact(src),
         dst=_compact(dst),
         rows=CallRows(family.event_group, family.rows),
-        has_metadata=_compact(args.op >= 0),
+        has_metadata=has_metadata,
         library=_compact(family.library),
     )
+
+
+def _groups_of(listed: I32, group_index: I32) -> I32:
+    """Return the group of the job of each call, given that of the trace."""
+    groups = np.append(group_index, np.int32(MISSING))
+    if is_one_value(listed):
+        return repeated(groups[listed[:1]], len(listed))
+    return groups.take(listed)
 
 
 def _compact(column: npt.NDArray[_Kind]) -> npt.NDArray[_Kind]:
@@ -307,15 +324,6 @@ def dtype_index(name: str) -> int:
     if bare.startswith("float8"):
         return DTYPES.index("Float8")
     return _BY_LOWER.get(bare, MISSING)
-
-
-def _stated_by(args: CollectiveArgs, rows: I32) -> CollectiveArgs:
-    """Take rows of the table; row -1 gives unknown values."""
-    columns = {
-        name: stated(getattr(args, name), rows, 0 if name == "comms_id" else MISSING)
-        for name, _ in CollectiveArgs.COLUMNS
-    }
-    return CollectiveArgs(**columns)
 
 
 def _only_group(trace: RankTrace, family: Family, *, group: I32, group_index: I32) -> I32:
@@ -399,11 +407,15 @@ def _dtypes(trace: RankTrace, family: Family) -> tuple[I32, I32]:
     table = np.full(len(trace.strings) + 1, MISSING, np.int32)
     for i in distinct(family.dtype):
         table[i] = dtype_index(trace.text(i))
-    stated = table.take(family.dtype)
     if is_one_value(family.dtype):
-        stated = repeated(stated, len(stated))
+        stated = repeated(table.take(family.dtype[:1]), len(family.dtype))
+        is_sure = bool(stated[0] >= 0 and stated[0] != _UNTYPED)
+    else:
+        stated, is_sure = table.take(family.dtype), False
+    if is_sure or family.source != "kernel":
+        return stated, stated
     unsure = (stated < 0) | (stated == _UNTYPED)
-    if family.source != "kernel" or not unsure.any():
+    if not unsure.any():
         return stated, stated
     names = trace.group(family.event_group).name[family.rows]
     for i in distinct(names):

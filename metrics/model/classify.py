@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.reductions import distinct_values
+from ccltui.metrics.arrays.reductions import distinct_values, is_one_value
 from ccltui.parsers.array_types import I8, I32, Bool
 from ccltui.parsers.columns import Events, Group, RankTrace, Strings
 from ccltui.parsers.communication_kernels import (
@@ -186,11 +186,14 @@ def classes_of(trace: RankTrace, group: Group = "gpu") -> I8:
     memory = [i for i in distinct(gpu.category) if trace.text(i).lower() in _MEMORY_CATEGORIES]
     if memory:
         classes[any_name(trace.strings, gpu.category, memory)] = MEM
-    classes[has_operation(trace, gpu)] = COMM
+    np.copyto(classes, COMM, where=has_operation(trace, gpu))
     return classes
 
 
 def has_operation(trace: RankTrace, events: Events) -> Bool:
     """Return which events have metadata that names a collective."""
-    stated = np.append(trace.collective_args.op >= 0, False)  # the last entry serves the id -1
-    return stated[events.args]
+    operations = trace.collective_args.op
+    if is_one_value(operations):
+        return (events.args >= 0) & bool(operations[0] >= 0)
+    stated = np.append(operations >= 0, False)  # the last entry serves the id -1
+    return stated.take(events.args)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -86,6 +87,19 @@ class RankFacts:
 
     def __init__(self, trace: RankTrace) -> None:
         self.trace = trace
+        self._is_held = False
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep mapped columns from one fact to the next, whose reader gives them back at the end.
+
+        To map the pages of a rank anew for each fact takes longer than most facts.
+        """
+        self._is_held = True
+        try:
+            yield
+        finally:
+            self._is_held = False
 
     def relabelled(self, trace: RankTrace) -> RankFacts:
         """Return the same results for the same columns under another label."""
@@ -117,15 +131,17 @@ class RankFacts:
     def marked_steps(self) -> tuple[tuple[Step, ...], str | None]:
         """All steps, and the name of the marker that was used."""
         found = steps_of(self.trace)
-        release(self.trace)
+        if not self._is_held:
+            release(self.trace)
         return found
 
     @cached_property
     @fact("step_of_work")
     def work(self) -> StepWork:
         """Step of each row of ``gpu``."""
-        work = step_of_work(self.trace, self.marked_steps[0], self.launched_ns)
-        release(self.trace)
+        work = step_of_work(self.trace, self.marked_steps[0], lambda: self.launched_ns)
+        if not self._is_held:
+            release(self.trace)
         return work
 
     @cached_property

@@ -18,7 +18,8 @@ from typing import Final, Literal
 import numpy as np
 from msgspec import Struct
 
-from ccltui.metrics.arrays.reductions import first_rows
+from ccltui.metrics.arrays.compiled import available
+from ccltui.metrics.arrays.reductions import MAX_TABLE_RATIO, first_rows
 from ccltui.metrics.model.classify import any_name, distinct
 from ccltui.parsers.array_types import I32, I64, Bool
 from ccltui.parsers.columns import MISSING, Events, Group, RankTrace
@@ -428,7 +429,7 @@ class StepWork(Struct, frozen=True):
 
 
 def step_of_work(
-    trace: RankTrace, steps: tuple[Step, ...], launched: I64 | None = None
+    trace: RankTrace, steps: tuple[Step, ...], launched: Callable[[], I64] | None = None
 ) -> StepWork:
     """Assign the device work of a rank to its steps.
 
@@ -438,25 +439,55 @@ def step_of_work(
     Args:
         trace: the columns of the rank.
         steps: the steps of the rank.
-        launched: result of `launch_times`, computed if None.
+        launched: returns the result of `launch_times`, which is needed where some work has no
+            launch record; computed if None.
     """
+    found = _step_of_launched(trace, steps)
+    if found is not None:
+        return found
     gpu = trace.group("gpu")
-    if launched is None:
-        launched = launch_times(trace, launch_rows(trace))
-    uncorrelated = launched == NOT_LAUNCHED
+    times = launch_times(trace, launch_rows(trace)) if launched is None else launched()
+    uncorrelated = times == NOT_LAUNCHED
     if not steps:
         nothing = np.empty(0, np.int64)
         index = np.full(len(gpu), OUTSIDE, np.int32)
         return StepWork((), index, uncorrelated, nothing, nothing)
-    index = covering(steps, launched).astype(np.int32)
+    index = covering(steps, times).astype(np.int32)
     guessed = np.zeros(0, np.bool_)
     if uncorrelated.any():
         is_host_marked = format_of_trace(trace).step_marks != "xla"  # there devices mark steps
         index[uncorrelated], guessed = _without_launch(
-            gpu, steps, launched, uncorrelated, may_be_late=is_host_marked
+            gpu, steps, times, uncorrelated, may_be_late=is_host_marked
         )
     start, end = _extents(gpu, index, len(steps))
     return StepWork(steps, index, uncorrelated, start, end, int(guessed.sum()))
+
+
+def _step_of_launched(trace: RankTrace, steps: tuple[Step, ...]) -> StepWork | None:
+    """Do what `step_of_work` does in one compiled pass, where all work has a launch record.
+
+    A sixth of the time. None where it has not, or where nothing was compiled.
+    """
+    gpu, runtime = trace.group("gpu"), trace.group("runtime")
+    if not steps or not len(runtime) or not available():
+        return None
+    from ccltui.metrics.arrays import _passes  # noqa: PLC0415
+
+    starts = np.array([step.start_ns for step in steps], np.int64)
+    ends = np.array([step.end_ns for step in steps], np.int64)
+    work, launches = (
+        (gpu.correlation, gpu.start_ns, gpu.dur_ns),
+        (runtime.correlation, runtime.start_ns),
+    )
+    most = MAX_TABLE_RATIO * len(runtime)
+    contiguous = [tuple(map(np.ascontiguousarray, columns)) for columns in (work, launches)]
+    found = _passes.steps_of_launches(*contiguous, (starts, ends), most)
+    if found is None:
+        return None
+    index, first, last = found
+    empty = first > last
+    first[empty] = last[empty] = 0
+    return StepWork(steps, index, np.zeros(len(index), np.bool_), first, last)
 
 
 def _without_launch(

@@ -120,13 +120,14 @@ class JobFacts:
     @fact("calls")
     def _list_calls(self, label: str) -> Calls:
         facts = self.ranks[label]
-        found = calls_of(
-            facts.trace,
-            work=facts.work,
-            classes=facts.classes,
-            group_index=self._table.index[label],
-            groups=self.stated_groups,
-        )
+        with facts.held():  # `calls_of` gives the columns back
+            found = calls_of(
+                facts.trace,
+                work=facts.work,
+                classes=facts.classes,
+                group_index=self._table.index[label],
+                groups=self.stated_groups,
+            )
         if self.is_large:
             facts.forget_launches()
         return found

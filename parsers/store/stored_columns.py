@@ -337,7 +337,15 @@ class MappedColumns:
         Raises:
             TraceError: The column is damaged, and the trace cannot be read again.
         """
-        column = self[name]
+        return self._checked(self[name])
+
+    def stated(self, name: str) -> npt.NDArray[Any] | None:
+        """The same, None where there is no such column."""
+        column = self._place(name)
+        return None if column is None else self._checked(column)
+
+    def _checked(self, column: StoredColumn) -> npt.NDArray[Any]:
+        name = column.name
         if name not in self._intact:
             if self._fresh is not None or not is_intact(column, self.data):
                 return self._from_trace(column)
@@ -381,8 +389,9 @@ class StoredEvents(Events):
         dtype = _EVENT_COLUMNS.get(name)
         if dtype is None:
             raise AttributeError(name)
-        full = f"{self._group}/{name}"
-        column = self._mapped.array(full) if full in self._mapped else np.empty(0, dtype)
+        column = self._mapped.stated(f"{self._group}/{name}")
+        if column is None:
+            column = np.empty(0, dtype)
         if name == "start_ns" and self._added_ns:
             column = column + self._added_ns
         _set(self, name, column)

@@ -15,6 +15,7 @@ from hypothesis.extra.numpy import array_shapes, arrays
 
 from ccltui.metrics.arrays.reductions import (
     MAX_COLUMNS,
+    counts_up,
     distinct_rows,
     distinct_values,
     is_one_value,
@@ -237,3 +238,18 @@ def test_a_column_of_one_value_is_a_view_of_a_copy() -> None:
     assert is_one_value(found)
     assert found.tolist() == [7, 7, 7]
     assert not is_one_value(np.full(3, 7))
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([], True),
+        ([0], True),
+        ([0, 1, 2], True),
+        ([1, 2], False),
+        ([0, 0, 2], False),
+        ([0, 2, 1, 3], False),
+    ],
+)
+def test_rows_that_count_up(rows: list[int], expected: bool) -> None:
+    assert counts_up(np.array(rows, np.int32)) == expected

@@ -5,10 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from factories import Event, copy, kernel, launch, rank_trace, step
+from hypothesis import given
+from hypothesis import strategies as st
 
+from ccltui.metrics.arrays.compiled import available
+from ccltui.metrics.model import rank_steps
 from ccltui.metrics.model.rank_steps import (
     OUTSIDE,
     Step,
+    _step_of_launched,
     covering,
     launch_rows,
     launched_before_recording,
@@ -133,6 +138,41 @@ def test_windows_reach_from_first_start_to_last_end_of_a_steps_work() -> None:
     assert work.start_ns.tolist() == [20_000, 155_000, 0]
     assert work.end_ns.tolist() == [150_000, 240_000, 0]  # step 3 has no work: empty
     assert work.uncorrelated.tolist() == [False, False, False, True]
+
+
+_LAUNCHES = st.lists(st.tuples(st.integers(-1, 12), st.integers(0, 400)), min_size=1, max_size=12)
+_WORK = st.lists(
+    st.tuples(st.integers(0, 12), st.integers(0, 400), st.integers(0, 90)), max_size=12
+)
+
+
+@pytest.mark.skipif(not available(), reason="the loop was not compiled")
+@given(_LAUNCHES, _WORK, st.lists(st.tuples(st.integers(0, 300), st.integers(1, 90)), min_size=1))
+def test_the_compiled_pass_assigns_launched_work_to_the_same_steps(
+    launches: list[tuple[int, int]],
+    work: list[tuple[int, int, int]],
+    markers: list[tuple[int, int]],
+) -> None:
+    trace = rank_trace(
+        annotations=[step(number, *marker) for number, marker in enumerate(markers)],
+        runtime=[launch(number, start) for number, start in launches],
+        gpu=[kernel("a", start, length, correlation=number) for number, start, length in work],
+    )
+    steps = steps_of(trace)[0]
+
+    quick = _step_of_launched(trace, steps)
+
+    launched = {number for number, _ in launches if number > 0}
+    assert (quick is not None) == all(number in launched for number, _, _ in work) or not launched
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rank_steps, "_step_of_launched", lambda *_: None)
+        slow = step_of_work(trace, steps)
+    if quick is not None:
+        for name in ("index", "uncorrelated", "start_ns", "end_ns"):
+            found, expected = getattr(quick, name), getattr(slow, name)
+            assert found.dtype == expected.dtype
+            assert found.tolist() == expected.tolist()
+        assert quick.num_guessed == slow.num_guessed == 0
 
 
 def test_work_without_a_launch_record_is_assigned_by_its_start() -> None:
