@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from json.encoder import encode_basestring_ascii
+from functools import cache, lru_cache
 from typing import Any
 
 import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ccltui.demo.rank_events import Event
+from ccltui.demo.rank_events import Args, Event
 from ccltui.demo.simulate import Activity, HostRange, Schedule
 from ccltui.demo.spec import LateStart, Layout, Library, Spec, Topology
 
@@ -305,16 +305,20 @@ def native_ends(header: Header, name: str) -> tuple[str, str]:
 
 def _fields(event: Event, base_ns: int, *, whole_us: bool) -> dict[str, Any]:
     """JSON object of an event, with the profiler's order of keys for its kind."""
-
-    def microseconds(time_ns: int) -> float:
-        return time_ns // 1_000 if whole_us else time_ns / 1_000
-
-    start = microseconds(event.start_ns - base_ns)
-    row = {"pid": event.pid, "tid": event.tid}
+    start_ns, dur_ns = event.start_ns - base_ns, event.dur_ns
+    start: float = start_ns // 1_000 if whole_us else start_ns / 1_000
     if event.ph == "X":
-        fields = {"ph": "X", "cat": event.cat, "name": event.name, **row, "ts": start}
-        fields["dur"] = microseconds(event.dur_ns)
-        return fields | {"args": event.args}
+        return {
+            "ph": "X",
+            "cat": event.cat,
+            "name": event.name,
+            "pid": event.pid,
+            "tid": event.tid,
+            "ts": start,
+            "dur": dur_ns // 1_000 if whole_us else dur_ns / 1_000,
+            "args": event.args,
+        }
+    row = {"pid": event.pid, "tid": event.tid}
     if event.ph == "M":
         return {"name": event.name, "ph": "M", "ts": start, **row, "args": event.args}
     if event.ph == "i":
@@ -324,7 +328,9 @@ def _fields(event: Event, base_ns: int, *, whole_us: bool) -> dict[str, Any]:
     return fields | ({"bp": "e"} if event.ph == "f" else {})
 
 
-_BREAKS = {
+Breaks = dict[str, tuple[str, ...]]
+
+_BREAKS: Breaks = {
     "X": ("tid", "dur"),
     "M": ("tid",),
     "i": ("s",),
@@ -334,35 +340,45 @@ _BREAKS = {
 """Keys after which the profiler begins a new line."""
 
 
-def _pretty(fields: dict[str, Any], *, blank: str = "", breaks: dict[str, Any] = _BREAKS) -> str:
+def _pretty(fields: dict[str, Any], *, blank: str = "", breaks: Breaks = _BREAKS) -> str:
     """Write several keys per line; ``blank`` precedes line ends, as in early versions."""
-    lines, line = [], []
-    ends = breaks[fields["ph"]]
-    for key, value in fields.items():
-        if key == "args":
-            inner = json.dumps(value)[1:-1]
-            line.append(f'"args": {{\n      {inner}\n    }}')
-            continue
-        line.append(f'"{key}": {_plain(value)}')
+    layout = _template(tuple(fields), breaks[fields["ph"]], blank)
+    return layout % tuple([_plain(value) for value in fields.values()])
+
+
+@cache
+def _template(keys: tuple[str, ...], ends: tuple[str, ...], blank: str) -> str:
+    """The text around the values of these keys, which few kinds of events share: made once."""
+    lines: list[str] = [""]
+    for key in keys:
+        value = "{\n      %s\n    }" if key == "args" else "%s"
+        lines[-1] += f'{", " if lines[-1] else ""}"{key}": {value}'
         if key in ends:
-            lines.append(", ".join(line))
-            line = []
-    lines += [", ".join(line)] if line else []
-    return "  {\n    " + f",{blank}\n    ".join(lines) + "\n  }"
+            lines.append("")
+    return "  {\n    " + f",{blank}\n    ".join(line for line in lines if line) + "\n  }"
 
 
-def _plain(value: object) -> str:
-    """Write one value; ``json.dumps`` costs three times the text of a string, ten times an int."""
-    if isinstance(value, str):
-        return encode_basestring_ascii(value)
-    if type(value) is int:  # not bool
-        return str(value)
-    return f"{value:.3f}" if isinstance(value, float) else json.dumps(value)
+_JSON = json.JSONEncoder(check_circular=False).encode
+"""As ``json.dumps``, in three quarters of its time."""
+
+
+def _plain(value: str | float | Args) -> str:
+    """Write one value, arguments without their braces; many texts, hardly any times, recur."""
+    if type(value) is float:
+        return f"{value:.3f}"
+    return _JSON(value)[1:-1] if isinstance(value, dict) else _scalar(value)
+
+
+@lru_cache(maxsize=4096)
+def _scalar(value: str | int) -> str:
+    return _JSON(value)
+
+
+_BREAKS_2021 = _BREAKS | {"X": ("cat", "tid", "dur")}
 
 
 def _pretty_2021(fields: dict[str, Any]) -> str:
-    breaks = _BREAKS | {"X": ("cat", "tid", "dur")}
-    return _pretty(fields, blank=" ", breaks=breaks)
+    return _pretty(fields, blank=" ", breaks=_BREAKS_2021)
 
 
 def _top_level(header: Header) -> str:
@@ -405,7 +421,7 @@ _FORMS: dict[Layout, _Form] = {
     ),
     "one_line": _Form(
         _one_line_head,
-        json.dumps,
+        _JSON,
         ", ",
         lambda header, name: f'], "traceName": {json.dumps(name)}}}',
     ),
