@@ -26,6 +26,17 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def columns(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache in which the first test leaves what the others need of the records."""
+    return tmp_path_factory.mktemp("columns")
+
+
+@pytest.fixture(autouse=True)
+def common_cache(own_cache: Path, columns: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CCLTUI_CACHE_DIR", str(columns))
+
+
 async def opened(pilot: Pilot[int]) -> Explorer:
     """Open the pane, and wait for its rows."""
     app = pilot.app

@@ -123,7 +123,7 @@ def burst(chance: random.Random, keys: int) -> str:
     )
 
 
-@pytest.mark.parametrize(("width", "height"), [(80, 24), (200, 50)])
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (140, 40)])
 def test_they_look_the_same_after_every_key(width: int, height: int, tmp_path: Path) -> None:
     whole = Whole(tmp_path / "whole", width, height)
     with running([str(HERE / "fake_app.py"), str(tmp_path / "whole")], width, height) as one:

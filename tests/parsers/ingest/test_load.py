@@ -180,8 +180,8 @@ def test_a_cache_that_cannot_be_written_costs_speed_only(directory: Path) -> Non
     blocked.write_text("")
     job = start_job(directory)
 
-    for _ in range(2):
-        events = list(load(job.capture, cache_dir=blocked / "cache"))
+    for inline in (False, True):
+        events = list(load(job.capture, cache_dir=blocked / "cache", inline=inline))
         assert results(events) == [("Loaded", name) for name in NAMES]
         kept = next(e for e in events if isinstance(e, Loaded)).trace
         assert kept.group("gpu").start_ns.tolist() == [0, 1000, 2000]
@@ -267,7 +267,7 @@ def test_a_cut_file_takes_the_base_time_of_the_others(tmp_path: Path) -> None:
 
 def test_order_of_arrival_does_not_matter(directory: Path) -> None:
     job = start_job(directory)
-    traces = [e.trace for e in load(job.capture) if isinstance(e, Loaded)]
+    traces = [e.trace for e in load(job.capture, inline=True) if isinstance(e, Loaded)]
 
     def assembled(order: list[int]) -> Job:
         result = job
