@@ -56,7 +56,8 @@ def _of_rocprof(text: str, shown: str) -> tuple[SummedRows, ...]:
     try:
         for row in csv.DictReader(text.lstrip("\n").splitlines()):
             name, total = (row.get("Name") or "").strip(), _ns(row.get("TotalDurationNs"))
-            if name and total is not None:
+            is_cut = None in row.values()  # the last row of a file that was cut off
+            if name and total is not None and not is_cut:
                 share = _decimal(row.get("Percentage")) / 100
                 rows.append((name.removesuffix(".kd"), total, _ns(row.get("Calls")) or 0, share))
     except csv.Error as error:

@@ -81,11 +81,12 @@ def _log(sample: FileSample) -> Match | None:
     text = sample.prose
     if text is None or sample.looks_like_json:
         return None
-    if sample.lower_name.endswith(_LOG_SUFFIXES):
+    name = _unpacked_name(sample)
+    if name.endswith(_LOG_SUFFIXES):
         return Match()
-    if not sample.lower_name.endswith(".txt"):
+    if not name.endswith(".txt"):
         return None
-    words = set(re.split(r"[^a-z]+", sample.lower_name.removesuffix(".txt")))
+    words = set(re.split(r"[^a-z]+", name.removesuffix(".txt")))
     # A prefix of a line, such as a time or a rank, is itself the mark of a log.
     pieces = {text, sample.unescaped or ""}
     logged = any(_is_logged(piece[:_LOGGED_CHARACTERS]) for piece in pieces)
@@ -102,7 +103,12 @@ def _is_logged(text: str) -> bool:
 
 def _text(sample: FileSample) -> Match | None:
     is_text = sample.prose is not None and not sample.looks_like_json
-    return Match() if is_text and sample.lower_name.endswith(".txt") else None
+    return Match() if is_text and _unpacked_name(sample).endswith(".txt") else None
+
+
+def _unpacked_name(sample: FileSample) -> str:
+    """Return the name of a file in lower case without the suffix of its compression."""
+    return sample.lower_name.removesuffix(".gz").removesuffix(".zst")
 
 
 ARCHIVE: Final = Format(

@@ -351,7 +351,7 @@ def _has_times(section: Section) -> bool:
 def _columns(section: Section) -> tuple[Sequence[str], I64, I64]:
     """Return names, total times in ns and numbers of calls (int64 [n]) of a table."""
     columns = {column.name: column for column in section.columns}
-    named = columns.get("Name") or columns["Range"]
+    named = columns["Name" if "Name" in columns else "Range"]  # one without a row is false
     names = [named.cell(row) for row in range(len(named))]
     times, number = columns["Total Time"], columns.get("Instances") or columns.get("Num Calls")
     total = calls = np.zeros(len(names), np.int64)

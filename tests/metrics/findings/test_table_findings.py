@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -162,3 +163,19 @@ def test_kernels_without_arguments_and_ranges_on_the_device(tmp_path: Path) -> N
     (found,) = answered(tmp_path, text).findings
 
     assert found.text == "The kernel gate_and_add_kernel takes 100 % of 80 ms of kernel time."
+
+
+def test_a_compressed_text(tmp_path: Path) -> None:
+    (tmp_path / "prof.txt.gz").write_bytes(gzip.compress(REDUCED.encode()))
+
+    (found,) = answer_of(view_of(tmp_path)).findings
+
+    assert found.text.startswith("Communication takes 60 % of 1 s of kernel time")
+
+
+def test_totals_of_nsys_without_a_whole_row(tmp_path: Path) -> None:
+    header = "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Name\n"
+
+    (found,) = answered(tmp_path, f"{header}70.0,9000,3,3000.0", "stats.csv").findings
+
+    assert found.text == "No profiler trace found, only 1 nsys text file."

@@ -117,6 +117,14 @@ def test_shares_of_a_table_that_was_cut(tmp_path: Path) -> None:
     )
 
 
+def test_a_row_that_was_cut_off_is_not_counted(tmp_path: Path) -> None:
+    text = KERNELS[: KERNELS.index("3333333.3")]
+
+    (kernels,) = read(tmp_path, text).values()
+
+    assert (len(kernels.names), kernels.share) == (1, pytest.approx(0.6))
+
+
 def test_what_is_said_of_nvprof(tmp_path: Path) -> None:
     assert told(tmp_path, run__txt=NVPROF) == [
         "The copy [CUDA memcpy HtoD] takes 75.0 % of 4 s of device time. 600,000 calls of 5 us "
