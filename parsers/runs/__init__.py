@@ -37,6 +37,7 @@ _STEP_LINE = re.compile(
       [^\n]{0,200}?\b\w{0,10}[Ll]oss\b[\s:=]{1,4}\d
     | \bEpoch(?::|\(train\))\ {0,3}\[\d+\]\s{0,2}\[\ {0,6}\d+/\d+\][^\n]{0,300}?\b[Ll]oss\b
     | \bepoch\ \d+:?\ +\d+\ /\ \d+\ loss=                # fairseq
+    | \btraining\ it\ \d+/\d+\ of\ epoch\ \d             # DLRM
     | \b(?:step|iter(?:ation)?)[\s:=\#]{0,3}\d+\b[^\n]{0,250}?\d\ ?(?:ms|s|sec)/(?:step|iter)\b
     | \b(?:Epoch|[Tt]rain(?:ing)?)\b[^|\n]{0,40}\|[^|\n]{0,200}\|\ *\d+/\d+
       \ \[[\d:]+<[^,\n]{1,20},\ *\d                # bars of Lightning
@@ -55,7 +56,7 @@ _STEP_WORDS: Final = (
     *("step:", "iteration", "[titan]", "finished."),
     *("RunningAvgSamplesPerSec", "skipped=", "Comm. Op", "train_step_timing", ":::MLLOG {"),
     *("{'loss': ", "{'train_runtime': ", "loss", "Loss", "/step", "/iter", "it/s", "s/it"),
-    *("time (ms) |", "SamplesPerSec=", "time across ranks"),
+    *("time (ms) |", "SamplesPerSec=", "time across ranks", "training it "),
 )
 
 PROFILE_SUMMARY: Final = Format(

@@ -60,12 +60,14 @@ _COUNTED: Final = re.compile(
     r"|Epoch\(train\) {1,3}\[(?P<epoch_2>\d{1,6})\] ?\[ {0,6}(?P<in_epoch_2>\d{1,9})/(?P<length_2>"
     r"\d{1,9})\]"
     r"|epoch (?P<epoch_3>\d{1,6}):? {1,9}(?P<in_epoch_3>\d{1,9}) / (?P<length_3>\d{1,9})(?= loss)"
+    r"|training it (?P<in_epoch_4>\d{1,9})/(?P<length_4>\d{1,9}) of epoch (?P<epoch_4>\d{1,6})"
     r"|(?:global[_ ])?(?:[Ss]tep|[Ii]ter(?:ation)?)s?(?: at)?[ \t]{0,3}[:=#\[(]?[ \t]{0,8}"
     r"(?P<step>\d{1,12})\b(?: {0,2}/ {0,2}(?P<total>\d{1,12}))?)"
 )
-"""Counters of steps of programs with a form of their own: nanoGPT, torchvision, mmengine, …"""
+"""Counters of steps of programs with a form of their own: nanoGPT, torchvision, DLRM, …"""
 _LOSS: Final = re.compile(
-    rf"\b(?:train_|total_|lm_|mean_)?[Ll]oss\b[ \t]{{0,4}}[:= ]\s{{0,4}}({_NUMBER})"
+    rf"\b(?:train_|total_|lm_|mean_)?[Ll]oss\b(?: function)?[ \t]{{0,4}}[:= ]\s{{0,4}}"
+    rf"({_NUMBER})"
 )
 _DURATION: Final = rf"[ \t]{{0,3}}[:= ][ \t]{{0,4}}({_NUMBER}) ?(ms|s|sec)?(?![\w:])"
 _NOT_OF_STEP: Final = "".join(
@@ -239,7 +241,7 @@ def _counted_lines(text: str) -> Iterator[StepLine]:
 
 
 _TRAINING_WORDS: Final = ("loss", "Loss", "/step", "/iter")
-_PER_STEP: Final = re.compile(rf"({_NUMBER}) ?(ms|s|sec)/(?:step|iter)\b")
+_PER_STEP: Final = re.compile(rf"({_NUMBER}) ?(ms|s|sec)/(?:step|iter|it)\b")
 _PROGRESS: Final = re.compile(
     r"\b(?P<name>Epoch|[Tt]rain(?:ing)?)\b *(?P<epoch>\d{1,6})?[^|\n]{0,40}\|[^|\n]{0,400}\| *"
     r"(?P<step>\d{1,9})/(?P<total>\d{1,9}) \[[\d:]{4,12}<[^,\n]{1,20}, *"
@@ -271,11 +273,15 @@ def _count_of(match: re.Match[str]) -> tuple[int, int | None]:
     if match["step"]:
         return int(match["step"]), int(match["total"]) if match["total"] else None
     epoch, at, length = (
-        int(match[name] or match[f"{name}_2"] or match[f"{name}_3"])
+        int(next(match[f"{name}{form}"] for form in _FORMS if match[f"{name}{form}"]))
         for name in ("epoch", "in_epoch", "length")
     )
-    first = epoch if match["epoch"] else epoch - 1  # mmengine and fairseq count epochs from 1
+    # mmengine and fairseq count epochs from 1
+    first = epoch - 1 if match["epoch_2"] or match["epoch_3"] else epoch
     return max(first, 0) * length + at, None
+
+
+_FORMS: Final = ("", "_2", "_3", "_4")
 
 
 def _epoch_lines(text: str) -> Iterator[StepLine]:

@@ -374,6 +374,27 @@ def test_counted_lines_without_a_time_are_timed_by_their_stamps() -> None:
     assert log.time_s[1] == 1.0
 
 
+def test_dlrm_counts_in_each_epoch_and_states_each_iteration() -> None:
+    lines = [
+        f"Finished training it {at}/300 of epoch {epoch}, {20 + epoch}.50 ms/it, loss 0.{at}, "
+        "accuracy 78.000 %"
+        for epoch in (0, 1)
+        for at in (100, 200, 300)
+    ]
+
+    log = read("\n".join(lines) + "\n")
+
+    assert log.step.tolist() == [100, 200, 300, 400, 500, 600]
+    np.testing.assert_allclose(log.time_s, [0.0205] * 3 + [0.0215] * 3)
+    assert log.loss.tolist() == [0.1, 0.2, 0.3] * 2
+
+
+def test_the_loss_of_a_line_is_not_its_average() -> None:
+    lines = [f"Iteration: {at}, Loss function: {9 - at}.5, Average Loss: 0.{at}" for at in (1, 2)]
+
+    assert read("\n".join(lines) + "\n").loss.tolist() == [8.5, 7.5]
+
+
 def test_fairseq_counts_in_each_epoch() -> None:
     lines = [
         f"2026-01-02 00:00:{at:02} | INFO | train_inner | epoch 002:   {at} / 100 loss=9.2, ups=0.9"
