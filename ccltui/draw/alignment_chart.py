@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from ccltui.draw.palette import HEAT, LEVELS, Ink
+from ccltui.draw.palette import HEAT, LEVELS, USUAL_FLOOR_NS, Ink
 from ccltui.draw.planes import (
     BLANK,
     DENSITY,
@@ -35,9 +35,6 @@ ABSENT = -1
 _STEPS = np.array([1.0, 2.5, 5.0, 10.0, 20.0, 50.0, 100.0])
 """Lower ends of the levels, in hundredths of the last; the first is the floor."""
 _POOL_UNTIL = 256
-USUAL_FLOOR_NS = 100_000
-"""Least lag that charts draw unless asked, `MIN_DRAWN_NS` of the metrics, which drawing does not
-import. A higher floor is that of doubtful clocks."""
 ON_TIME = "·"
 """Mark of a rank that arrives in time; where it takes no part the cell is blank."""
 PIN = "•"

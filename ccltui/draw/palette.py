@@ -127,6 +127,9 @@ MERGED: Final = 32
 LEVELS: Final = 8
 HEAT: Final = MERGED + CLASSES * CLASSES
 """First id of heat cells: ``HEAT + upper level * 8 + lower level``."""
+USUAL_FLOOR_NS: Final = 100_000
+"""Least lag that charts draw unless asked, `MIN_DRAWN_NS` of the metrics, which drawing does not
+import. A higher floor is that of doubtful clocks."""
 BOX: Final = HEAT + LEVELS * LEVELS
 """First id of text on the colour of an ink: ``BOX + ink``."""
 SHADED: Final = BOX + MERGED

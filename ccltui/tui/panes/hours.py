@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ccltui.draw.alignment_chart import USUAL_FLOOR_NS, scale_top_ns
-from ccltui.draw.palette import HEAT, LEVELS, Ink
+from ccltui.draw.palette import HEAT, LEVELS, USUAL_FLOOR_NS, Ink
 from ccltui.draw.text import Line
 from ccltui.parsers import numbers
 from ccltui.tui.panes.list_pane import Column, FilePane, Page
@@ -115,6 +114,8 @@ def _label_order(row: Row) -> Value:
 def _drawn(matrix: RankMinutes) -> tuple[I64, int]:
     """Return lags in ns, -1 where there is none, and where the last colour begins."""
     import numpy as np
+
+    from ccltui.draw.alignment_chart import scale_top_ns
 
     lag_ns = np.where(np.isnan(matrix.lag_us), -1, matrix.lag_us * 1e3).astype(np.int64)
     return lag_ns, scale_top_ns(lag_ns[lag_ns >= USUAL_FLOOR_NS], USUAL_FLOOR_NS)

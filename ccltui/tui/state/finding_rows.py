@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from ccltui.metrics.findings.rank_time.portions import ALIKE
 from ccltui.tui.state.answers import FileQuery
 from ccltui.tui.state.scene import Scene, rank_name
 
@@ -160,6 +159,8 @@ def _work(row: Row) -> float:
 
 
 def _is_alike(one: Row, other: Row) -> bool:
+    from ccltui.metrics.findings.rank_time.portions import ALIKE  # noqa: PLC0415  (numpy)
+
     return all(abs(one[kind] - other[kind]) <= ALIKE for kind in one if kind != "waited_for")
 
 
