@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from msgspec import structs
 
-from ccltui.export import perfetto_packets as packets
+from ccltui.export import perfetto_trace as packets
 from ccltui.export.perfetto_trace import perfetto_trace, places
 from ccltui.export.tables import write_tables
 from ccltui.metrics.view.instances import matched_calls
@@ -114,7 +114,7 @@ def compare_encoders() -> int:
     name = (np.arange(count) % 50 + 1).astype(np.int32)
 
     began = time.process_time()
-    size = packets.slices(
+    size = packets.slice_packets(
         start, end, name, 1, track=1 << 21, sequence=2, order=places(start, end)
     ).nbytes
     ours = size / 1e6 / (time.process_time() - began)

@@ -4,31 +4,38 @@ In the trace every rank is a process with a track for each stream and thread. Be
 collectives of the rank are slices with lag, wait and latest rank, joined by flows to the same
 collective on other ranks; delays that a rank caused are instants. Lags are counters of each
 communicator. With the manifest Perfetto opens the original files on one clock.
+
+Packets of Perfetto's protobuf format are written by hand: slices are encoded as rows of equal
+length in numpy, at 18 to 30 times the rate of the message classes of the `perfetto` package
+(`bench/export_rate.py`). A varint may be longer than its value needs, so every field has a fixed
+place. Tests read the result with that package.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import chain
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import numpy.typing as npt
 import orjson
 from msgspec import structs
 
-from ccltui.export import perfetto_packets as packets
 from ccltui.metrics.collectives.matching.match import CONFIDENCES
 from ccltui.metrics.view.instances import GroupCalls, matched_calls
-from ccltui.parsers.array_types import I64, Bool
+from ccltui.parsers.array_types import I32, I64, Bool
 from ccltui.parsers.columns import GROUPS, Events, Group, RankTrace
 from ccltui.parsers.numbers import duration
+from ccltui.parsers.pftrace.packet_scan import PIECES
 from ccltui.parsers.pftrace.rank_columns import packed_rank
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
     from ccltui.metrics.view.rank_view import RankView
-    from ccltui.parsers.columns import RankTrace
 
 
 def places(start_ns: I64, end_ns: I64) -> tuple[I64, I64]:
@@ -117,11 +124,11 @@ def perfetto_trace(
     places_of = {rank.label: place for place, rank in enumerate(view.ranks)}
     if len(places_of) > _MAX_RANKS:
         raise ValueError(f"{len(places_of)} ranks: a trace has at most {_MAX_RANKS}")
-    yield packets.export_mark()
+    yield mark_packet()
     for rank in view.ranks:
         yield from _rank(view, rank, places_of[rank.label], groups)
         progress(places_of[rank.label] + 1, len(places_of))
-    yield packets.interned(_JOB_SEQUENCE, {})
+    yield names_packet(_JOB_SEQUENCE, {})
     for number, group in enumerate(matched_calls(view)):
         yield from _collectives(group, number, places_of)
 
@@ -133,14 +140,14 @@ def _process_of(place: int) -> int:
 def _rank(view: View, rank: RankView, place: int, groups: Sequence[Group]) -> Iterator[bytes]:
     trace, process, sequence = rank.trace, _process_of(place), place + 2
     host = f" ({trace.host})" if trace.host else ""
-    yield packets.process(process, place + 1, f"rank {rank.label}{host}")
+    yield process_packet(process, place + 1, f"rank {rank.label}{host}")
     found = {group: _selected(rank, trace.group(group)) for group in groups}
     used = [np.unique(events.name) for events in found.values() if len(events)]
     names = {
         int(name) + 2: trace.text(int(name)) if name >= 0 else "unnamed"
         for name in (np.unique(np.concatenate(used)) if used else ())
     }
-    yield packets.interned(sequence, names, _CATEGORIES)
+    yield names_packet(sequence, names, _CATEGORIES)
     next_track = process + 1
     for group, events in found.items():
         for number in np.unique(events.track).tolist():
@@ -156,8 +163,8 @@ def _rank(view: View, rank: RankView, place: int, groups: Sequence[Group]) -> It
             for layer, rows in enumerate(layers(start, end)):
                 title = _title(trace, number, group) + (f" ({layer + 1})" if layer else "")
                 rank_of_track = _ORDER[group] * 100 + layer
-                yield packets.track(next_track, title, process, rank_of_track)
-                yield packets.slices(
+                yield track_packet(next_track, title, process, rank_of_track)
+                yield slice_packets(
                     start[rows],
                     end[rows],
                     some.name[rows] + 2,
@@ -184,7 +191,7 @@ def _recorded(trace: RankTrace, place: int, events: Mapping[Group, Events]) -> I
     line, columns = packed_rank(structs.replace(trace, events=events))
     for data in chain((line,), columns):
         for begin in range(0, len(data), _PIECE_BYTES):
-            yield packets.columns_piece(place, data[begin : begin + _PIECE_BYTES])
+            yield columns_packet(place, data[begin : begin + _PIECE_BYTES])
 
 
 _ORDER: Final[dict[Group, int]] = {
@@ -230,13 +237,13 @@ def _collectives(group: GroupCalls, number: int, places_of: dict[str, int]) -> I
         yield from _calls(group, number, member, first_track, process)
     lag_track = number + 1
     title = f"lag of {group.communicator}"
-    yield packets.track(lag_track, title, 0, number, counter_unit="ns")
+    yield track_packet(lag_track, title, 0, number, counter_unit="ns")
     first = np.unique(group.instance, return_index=True)[1]
     for row in first[np.argsort(group.start_ns[first], kind="stable")].tolist():
         if group.lag_ns[row] >= 0:
-            yield packets.event(
+            yield event_packet(
                 max(int(group.start_ns[row]), 0),
-                packets.COUNTER,
+                COUNTER,
                 lag_track,
                 _JOB_SEQUENCE,
                 counter=int(group.lag_ns[row]),
@@ -253,13 +260,13 @@ def _calls(
     for layer, kept in enumerate(layers(group.start_ns[rows], ends[rows])):
         some, track = rows[kept], first_track + min(layer, _LAYERS - 1)
         title = f"collectives of {group.communicator}" + (f" ({layer + 1})" if layer else "")
-        yield packets.track(track, title, process, number % 100)
+        yield track_packet(track, title, process, number % 100)
         begin, end = places(group.start_ns[some], ends[some])
         parts = [b""] * (2 * len(some))
         for place, row in enumerate(some.tolist()):
             parts[begin[place]] = _begin(group, row, number, track)
-            parts[end[place]] = packets.event(
-                max(int(ends[row]), 0), packets.SLICE_END, track, _JOB_SEQUENCE
+            parts[end[place]] = event_packet(
+                max(int(ends[row]), 0), SLICE_END, track, _JOB_SEQUENCE
             )
         yield b"".join(parts)
 
@@ -268,9 +275,9 @@ def _begin(group: GroupCalls, row: int, number: int, track: int) -> bytes:
     last = group.last_of(row)
     instance = int(group.instance[row])
     is_late = last == group.labels[int(group.member[row])]
-    begin = packets.event(
+    begin = event_packet(
         max(int(group.start_ns[row]), 0),
-        packets.SLICE_BEGIN,
+        SLICE_BEGIN,
         track,
         _JOB_SEQUENCE,
         name=group.type_of(row),
@@ -289,9 +296,9 @@ def _begin(group: GroupCalls, row: int, number: int, track: int) -> bytes:
     )
     if not is_late:
         return begin
-    marker = packets.event(
+    marker = event_packet(
         max(int(group.start_ns[row]), 0),
-        packets.INSTANT,
+        INSTANT,
         track,
         _JOB_SEQUENCE,
         name=f"latest by {duration(int(group.lag_ns[row]))}",
@@ -346,3 +353,195 @@ def _clocks(view: View, trace: RankTrace, first: RankTrace, name: str) -> dict[s
     """State by how much later the events of the first file are read at one time."""
     own, reference = (view.offsets_ns.get(one.label, 0) - one.base_ns for one in (trace, first))
     return {"clocks": {"sync_to": {"file": name}, "offset_ns": reference - own}}
+
+
+Bytes = npt.NDArray[np.uint8]
+
+SLICE_BEGIN: Final = 1
+SLICE_END: Final = 2
+INSTANT: Final = 3
+COUNTER: Final = 4
+
+_VARINT, _FIXED64, _LENGTH = 0, 1, 2
+
+# Fields by message, from perfetto_trace.proto.
+_PACKET: Final = 1
+_TIMESTAMP, _SEQUENCE, _TRACK_EVENT, _INTERNED, _FLAGS, _DESCRIPTOR = 8, 10, 11, 12, 13, 60
+_CLEARED, _NEEDS_STATE = 1, 2
+_EVENT_TYPE, _EVENT_NAME_ID, _EVENT_TRACK, _EVENT_NAME = 9, 10, 11, 23
+_EVENT_ANNOTATION, _EVENT_COUNTER, _EVENT_FLOW = 4, 30, 47
+_ANNOTATION_INT, _ANNOTATION_DOUBLE, _ANNOTATION_TEXT, _ANNOTATION_NAME = 4, 5, 6, 10
+_CATEGORY_TEXTS, _NAMES = 1, 2
+_TRACK_ID, _TRACK_NAME, _TRACK_PROCESS, _TRACK_PARENT, _TRACK_COUNTER = 1, 2, 3, 5, 8
+_TRACK_ORDERING, _TRACK_RANK, _EXPLICIT = 11, 12, 3
+_PROCESS_ID, _PROCESS_NAME = 1, 6
+_COUNTER_UNIT_NAME = 6
+
+# A begin and an end in fields of fixed length; zeros are filled in for each slice.
+_BEGIN: Final = (
+    b"\x0a\x20\x40" + bytes(8) + b"\x50" + bytes(3) + b"\x68\x02"  # time, sequence, flags
+    b"\x5a\x0f\x48\x01\x58" + bytes(5) + b"\x50" + bytes(4) + b"\x18\x00"  # track, name, category
+)
+_END: Final = (
+    b"\x0a\x20\x40" + bytes(10) + b"\x50" + bytes(3) + b"\x68\x02\x5a\x0d\x48\x02\x58" + bytes(10)
+)
+ROW_BYTES: Final = len(_BEGIN)
+assert len(_END) == ROW_BYTES
+
+MAX_TIME_NS: Final = 1 << 56
+"""Times of slices are below this: eight bytes of seven bits."""
+
+
+def slice_packets(
+    start_ns: I64,
+    end_ns: I64,
+    name: I32,
+    category: int,
+    *,
+    track: int,
+    sequence: int,
+    order: tuple[I64, I64],
+) -> Bytes:
+    """Encode n slices of one track.
+
+    Args:
+        start_ns: int64 [n], 0 to `MAX_TIME_NS`.
+        end_ns: int64 [n], the same.
+        name: interned names, int32 [n], above 0.
+        category: interned category, 1 to 127.
+        track: id of the track, below 2**35.
+        sequence: id of the sequence that interned the names, below 2**21.
+        order: places of begins and ends, from `slice_nesting.places`.
+    """
+    rows = np.empty((2 * len(start_ns), ROW_BYTES), np.uint8)
+    begin = np.tile(np.frombuffer(_BEGIN, np.uint8), (len(start_ns), 1))
+    _fill(begin, 3, 8, start_ns)
+    _fill(begin, 12, 3, sequence)
+    _fill(begin, 22, 5, track)
+    _fill(begin, 28, 4, name)
+    begin[:, 33] = category
+    rows[order[0]] = begin
+    end = np.tile(np.frombuffer(_END, np.uint8), (len(start_ns), 1))
+    _fill(end, 3, 10, end_ns)
+    _fill(end, 14, 3, sequence)
+    _fill(end, 24, 10, track)
+    rows[order[1]] = end
+    return rows
+
+
+def _fill(rows: Bytes, at: int, width: int, value: I64 | I32 | int) -> None:
+    """Write varints of exactly ``width`` bytes into columns of ``rows``."""
+    for place in range(width):
+        more = 0x80 if place < width - 1 else 0
+        rows[:, at + place] = ((value >> min(7 * place, 63)) & 0x7F) | more
+
+
+def names_packet(
+    sequence: int, names: Mapping[int, str], categories: Mapping[int, str] | None = None
+) -> bytes:
+    """Encode the packet that begins a sequence and states the texts of its ids."""
+    texts = [(_CATEGORY_TEXTS, id_, text) for id_, text in (categories or {}).items()]
+    texts += [(_NAMES, id_, text) for id_, text in names.items()]
+    data = b"".join(_message(kind, _number(1, id_) + _text(2, text)) for kind, id_, text in texts)
+    state = _number(_SEQUENCE, sequence) + _number(_FLAGS, _CLEARED | _NEEDS_STATE)
+    return _message(_PACKET, state + _message(_INTERNED, data))
+
+
+def process_packet(track: int, number: int, name: str) -> bytes:
+    """Encode a track for a process, to which tracks with it as parent belong."""
+    stated = _number(_PROCESS_ID, number) + _text(_PROCESS_NAME, name)
+    ordered = _number(_TRACK_ORDERING, _EXPLICIT)
+    return _descriptor(_number(_TRACK_ID, track) + _message(_TRACK_PROCESS, stated) + ordered)
+
+
+def track_packet(
+    id_: int, name: str, parent: int, rank: int = 0, *, counter_unit: str = ""
+) -> bytes:
+    """Encode a track below ``parent`` (0: at the top); a lower ``rank`` is shown first."""
+    stated = _number(_TRACK_ID, id_) + _text(_TRACK_NAME, name) + _number(_TRACK_RANK, rank)
+    if parent:
+        stated += _number(_TRACK_PARENT, parent)
+    if counter_unit:
+        stated += _message(_TRACK_COUNTER, _text(_COUNTER_UNIT_NAME, counter_unit))
+    return _descriptor(stated)
+
+
+def mark_packet() -> bytes:
+    """Encode the first packet of an export, by which ccltui recognises it."""
+    return _message(_PACKET, _varint(PIECES << 3 | _LENGTH) + _varint(0))
+
+
+def columns_packet(rank: int, piece: bytes) -> bytes:
+    """Encode a piece of the columns of a rank, which Perfetto ignores and ccltui reads back."""
+    stated = _number(1, rank) + _message(2, piece)
+    return _message(_PACKET, _varint(PIECES << 3 | _LENGTH) + _varint(len(stated)) + stated)
+
+
+def event_packet(
+    time_ns: int,
+    kind: int,
+    track_id: int,
+    sequence: int,
+    *,
+    name: str = "",
+    annotations: Mapping[str, int | float | str | None] | None = None,
+    flow: int | None = None,
+    counter: int | None = None,
+) -> bytes:
+    """Encode one event with its annotations; those that are None are left out."""
+    stated = _number(_EVENT_TYPE, kind) + _number(_EVENT_TRACK, track_id)
+    if name:
+        stated += _text(_EVENT_NAME, name)
+    if counter is not None:
+        stated += _number(_EVENT_COUNTER, counter)
+    if flow is not None:
+        stated += _TAGS[_EVENT_FLOW << 3 | _FIXED64] + flow.to_bytes(8, "little")
+    stated += b"".join(
+        [_annotated(key, value) for key, value in (annotations or {}).items() if value is not None]
+    )
+    around = _number(_TIMESTAMP, time_ns) + _number(_SEQUENCE, sequence)
+    return _message(_PACKET, around + _message(_TRACK_EVENT, stated))
+
+
+@lru_cache(maxsize=1 << 16, typed=True)
+def _annotated(key: str, value: int | float | str) -> bytes:
+    return _message(_EVENT_ANNOTATION, _text(_ANNOTATION_NAME, key) + _annotation(value))
+
+
+def _annotation(value: int | float | str) -> bytes:
+    if isinstance(value, str):
+        return _text(_ANNOTATION_TEXT, value)
+    if isinstance(value, int):
+        return _number(_ANNOTATION_INT, value)
+    return _varint(_ANNOTATION_DOUBLE << 3 | _FIXED64) + struct.pack("<d", value)
+
+
+def _descriptor(stated: bytes) -> bytes:
+    return _message(_PACKET, _message(_DESCRIPTOR, stated))
+
+
+def _message(field: int, data: bytes) -> bytes:
+    return _TAGS[field << 3 | _LENGTH] + _varint(len(data)) + data
+
+
+def _text(field: int, text: str) -> bytes:
+    return _message(field, text.encode("utf-8", "replace"))
+
+
+def _number(field: int, value: int) -> bytes:
+    return _TAGS[field << 3 | _VARINT] + _varint(value & (1 << 64) - 1)
+
+
+def _varint(value: int) -> bytes:
+    if value < 0x80:
+        return _SMALL[value]
+    found = bytearray()
+    while value > 0x7F:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    found.append(value)
+    return bytes(found)
+
+
+_SMALL: Final = [bytes([value]) for value in range(0x80)]
+_TAGS: Final = [_varint(value) for value in range((_DESCRIPTOR + 1) << 3)]

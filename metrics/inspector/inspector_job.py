@@ -22,9 +22,14 @@ from ccltui.parsers.ingest.rank_worker import start_worker
 from ccltui.parsers.ingest.worker_pool import starting
 from ccltui.parsers.inspector import NCCL_INSPECTOR
 from ccltui.parsers.inspector.read_records import read_inspector, read_records
-from ccltui.parsers.inspector.record_columns import InspectorFacts, InspectorFile
+from ccltui.parsers.inspector.record_columns import (
+    InspectorFacts,
+    InspectorFile,
+    drop_table,
+    new_table,
+    open_table,
+)
 from ccltui.parsers.store.column_store import DamagedEntryError, Store
-from ccltui.parsers.store.table_entry import drop_table, new_table, open_table
 from ccltui.parsers.system.machine_limits import MAX_WORKERS, allowed_cpus
 from ccltui.parsers.system.scratch_folder import scratch_folder
 

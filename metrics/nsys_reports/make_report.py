@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from ccltui.metrics.nsys_reports import api_calls, event_summaries, memory_and_network, nvtx_ranges
+from ccltui.metrics.nsys_reports import event_summaries, nvtx_ranges, table_reports
 from ccltui.metrics.nsys_reports.event_summaries import NO_TRACE
 from ccltui.metrics.nsys_reports.nvtx_ranges import prefixed_by_ranges, projection_summary
 from ccltui.metrics.nsys_reports.pooled import Chosen, pool
@@ -119,11 +119,7 @@ _CUDA: Final = {
 }
 
 REPORTS: Final[Mapping[str, Recipe]] = MappingProxyType(
-    _CUDA
-    | dict(api_calls.RECIPES)
-    | dict(nvtx_ranges.RECIPES)
-    | dict(event_summaries.RECIPES)
-    | dict(memory_and_network.RECIPES)
+    _CUDA | dict(table_reports.RECIPES) | dict(nvtx_ranges.RECIPES) | dict(event_summaries.RECIPES)
 )
 """The reports that can be computed, by their current names."""
 

@@ -20,7 +20,7 @@ from nsys_exports import Export
 from perfetto_files import PytorchFile
 from xla_traces import complete, device, label
 
-from ccltui.export.perfetto_packets import columns_piece, export_mark
+from ccltui.export.perfetto_trace import columns_packet, mark_packet
 from ccltui.parsers.columns import RankTrace
 from ccltui.parsers.pftrace.pftrace_reader import read_pftrace
 from ccltui.parsers.pftrace.rank_columns import packed_rank
@@ -66,7 +66,7 @@ def perfetto() -> list[bytes]:
         document = lean | {"traceEvents": [o for o in whole if isinstance(o.get("tid"), int)]}
         found.append(PytorchFile(document, layout, readings).encoded())  # type: ignore[arg-type]
     line, columns = packed_rank(_small_rank(found[0]))
-    pieces = [export_mark(), columns_piece(0, line), *(columns_piece(0, one) for one in columns)]
+    pieces = [mark_packet(), columns_packet(0, line), *(columns_packet(0, one) for one in columns)]
     return [found[2], *compressed(found[:2]), b"".join(pieces)]
 
 

@@ -15,8 +15,7 @@ from ccltui.tui.panes.hangs import HANGS
 from ccltui.tui.panes.hours import HOURS
 from ccltui.tui.panes.kernels import KERNELS
 from ccltui.tui.panes.machines import CLUSTER
-from ccltui.tui.panes.metric_page import METRIC
-from ccltui.tui.panes.metrics import METRICS
+from ccltui.tui.panes.metrics import METRIC, METRICS
 from ccltui.tui.panes.overview_pane import OVERVIEW
 from ccltui.tui.panes.parallelism_pane import PARALLELISM
 from ccltui.tui.panes.ranks_pane import RANKS

@@ -44,9 +44,9 @@ class AlignmentPane(ChartPane):
 
     def paint(self, scene: Scene, height: int, width: int) -> Planes:
         """Draw the heat map, and below it the selected collective by rank where there is room."""
-        from ccltui.tui.panes.alignment_picture import paint
+        from ccltui.tui.panes.pictures import paint_alignment
 
-        return paint(scene, height, width)
+        return paint_alignment(scene, height, width)
 
     def shift(self, before: Scene, after: Scene) -> int:
         """Return by how many columns the picture moved, 0 when it is a different picture."""

@@ -545,7 +545,7 @@ def _timeline(scene: Scene, room: int, width: int) -> Region:
     span, lanes = scene.findings.span, scene.findings.lanes
     if span is None or room < _LEAST_TIMELINE or not lanes:
         return Region()
-    from ccltui.tui.panes.timeline_picture import around
+    from ccltui.tui.panes.pictures import around
 
     at = at_first(scene).selection.time_ns
     step = step_at(scene, 0 if at is None else at)

@@ -233,7 +233,7 @@ class RanksPane(ListPane[Row]):
         across = kind if any(table.members.get(kind, {}).values()) else "node"
         name = None if row is None or row.fold is None else row.fold.name
         room = height // 2 - 1
-        from ccltui.tui.panes.wait_board import wait_board, wait_levels
+        from ccltui.tui.panes.pictures import wait_board, wait_levels
 
         level = self.made_from("levels", wait_levels, table, across)
         names = list(table.members[across])

@@ -57,9 +57,9 @@ class TimelinePane(ChartPane):
 
     def paint(self, scene: Scene, height: int, width: int) -> Planes:
         """Draw as many ranks as fit, the selected one among them."""
-        from ccltui.tui.panes.timeline_picture import paint
+        from ccltui.tui.panes.pictures import paint_timeline
 
-        return paint(scene, height, width)
+        return paint_timeline(scene, height, width)
 
     def shift(self, before: Scene, after: Scene) -> int:
         """Return by how many columns the picture moved, 0 when it is a different picture."""
@@ -117,7 +117,7 @@ def _classes_legend(scene: Scene, *, narrow: bool) -> Line:
     """Return the legend of a lane; two rows per rank without colour do not mark exposed parts."""
     if not scene.colour and not TIMELINE_STATE.of(scene.state).merged:
         return [("comp, net below  " if narrow else "compute, network below it  ", Ink.TAB)]
-    from ccltui.tui.panes.timeline_picture import is_network_alone
+    from ccltui.tui.panes.pictures import is_network_alone
 
     first = 2 if is_network_alone(scene) else 0
     looks = [

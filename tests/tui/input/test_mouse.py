@@ -13,7 +13,7 @@ from ccltui.draw.planes import Planes
 from ccltui.parsers.columns import Note
 from ccltui.tui.app import Explorer
 from ccltui.tui.input import control
-from ccltui.tui.panes import alignment_picture, first_screen, timeline_picture
+from ccltui.tui.panes import first_screen, pictures
 from ccltui.tui.panes.metrics import METRICS as PANE
 from ccltui.tui.panes.metrics import REMARKS, UNAVAILABLE
 from ccltui.tui.state.pane import gutter
@@ -49,7 +49,7 @@ async def send(pilot: Pilot[int], *sent: events.MouseEvent) -> None:
 
 def row_of(found: Scene, name: str) -> tuple[int, int]:
     """Row of a rank in the picture of the timeline_pane, and the width of its labels."""
-    planes = timeline_picture.paint(found, 30, 80)
+    planes = pictures.paint_timeline(found, 30, 80)
     for y in range(planes.height):
         if planes.row_text(y)[1 : gutter(found)].strip() == name:
             return y, gutter(found)
@@ -59,7 +59,7 @@ def row_of(found: Scene, name: str) -> tuple[int, int]:
 def test_a_click_on_the_timeline_selects_rank_and_time() -> None:
     found = scene(pane=TIMELINE)
     y, left = row_of(found, "r3")
-    planes = timeline_picture.paint(found, 30, 80)
+    planes = pictures.paint_timeline(found, 30, 80)
 
     for row in (y, y + 1):  # the network row is of the same rank
         state = control.clicked(found, planes, left + 10, row)
@@ -72,7 +72,7 @@ def test_a_click_on_the_timeline_selects_rank_and_time() -> None:
 
 def test_a_click_on_the_heat_map_selects_the_latest_of_a_cell() -> None:
     found = scene()
-    planes = alignment_picture.paint(found, 20, 80)
+    planes = pictures.paint_alignment(found, 20, 80)
     at = gutter(found) + found.state.columns.repeat * 40 // found.state.columns.per_cell
 
     state = control.clicked(found, planes, at, 3)
@@ -86,7 +86,7 @@ def test_a_click_on_the_heat_map_selects_the_latest_of_a_cell() -> None:
 @pytest.mark.parametrize("ranks", [64, 300])
 def test_a_row_shared_by_ranks_selects_the_first(ranks: int) -> None:
     found = scene(Plan(ranks=ranks))
-    planes = alignment_picture.paint(found, 20, 80)
+    planes = pictures.paint_alignment(found, 20, 80)
 
     state = control.clicked(found, planes, 2, 3)
 

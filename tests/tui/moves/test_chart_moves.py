@@ -16,7 +16,7 @@ from ccltui.parsers.numbers import duration, percent_cell
 from ccltui.parsers.window import Window
 from ccltui.tui.input.prompts import windowed
 from ccltui.tui.moves import chart_moves, time_moves, view_moves
-from ccltui.tui.panes import alignment_picture, metrics, timeline_picture
+from ccltui.tui.panes import metrics, pictures
 from ccltui.tui.panes.files import FilesPane
 from ccltui.tui.panes.list_pane import matching_columns, with_column
 from ccltui.tui.panes.metrics import HIDDEN, UNAVAILABLE
@@ -92,8 +92,8 @@ def test_with_room_a_rank_is_named_with_its_host_where_there_are_several() -> No
 
     roomy = found.with_state(replace(found.state, roomy=True))
     assert roomy.row_name("5") == "r5 n1"
-    assert timeline_picture.paint(roomy, 24, 120).row_text(12)[:6] == " r5 n1"
-    assert alignment_picture.paint(roomy, 24, 120).row_text(6)[:6] == " r5 n1"
+    assert pictures.paint_timeline(roomy, 24, 120).row_text(12)[:6] == " r5 n1"
+    assert pictures.paint_alignment(roomy, 24, 120).row_text(6)[:6] == " r5 n1"
     one_host = replace(roomy, findings=replace(roomy.findings, nodes=dict.fromkeys("01234567", 0)))
     assert one_host.row_name("5") == "r5"
 
@@ -116,10 +116,10 @@ def test_fewer_ranks_in_alignment_are_a_page_around_the_selected_one() -> None:
     closer = after(found, chart_moves.zoom_rows(inwards=True), chart_moves.zoom_rows(inwards=True))
 
     assert ALIGNMENT_STATE.of(closer.state).ranks_in_view == 4
-    planes = alignment_picture.paint(closer, 24, 80)
+    planes = pictures.paint_alignment(closer, 24, 80)
     assert [planes.row_text(y)[:4].strip() for y in (1, 4, 7, 10)] == ["r8", "▶r9", "r10", "r11"]
     pinned = after(on(closer, "0"), chart_moves.pin)
-    assert alignment_picture.paint(on(pinned, "9"), 24, 80).row_text(1)[:3] == "•r0"
+    assert pictures.paint_alignment(on(pinned, "9"), 24, 80).row_text(1)[:3] == "•r0"
 
     wider = after(closer, *[chart_moves.zoom_rows(inwards=False)] * 2)
     assert ALIGNMENT_STATE.of(wider.state).ranks_in_view == 0
@@ -133,9 +133,9 @@ def test_more_ranks_in_timeline_share_lanes_but_for_pinned_ones() -> None:
     shared = after(found, chart_moves.pin, *[chart_moves.zoom_rows(inwards=False)] * 2)
 
     assert TIMELINE_STATE.of(shared.state).ranks_per_lane == 4
-    labels = [row.label for row in timeline_picture.rank_rows(shared)]
+    labels = [row.label for row in pictures.rank_rows(shared)]
     assert labels == ["r5", "r0-r3", "r4-r7"]
-    planes = timeline_picture.paint(shared, 24, 80)
+    planes = pictures.paint_timeline(shared, 24, 80)
     assert [y for y in range(24) if "r0-r3" in planes.row_text(y)] == [10]  # below the tall r5
 
     every = after(shared, chart_moves.zoom_rows(inwards=False))
@@ -177,8 +177,8 @@ def test_centre_and_then_fit_in_alignment_makes_columns_wide() -> None:
 
 def test_even_colours_leave_only_the_largest_lag_bright() -> None:
     found = scene()
-    by_factor = alignment_picture.paint(found, 24, 160)
-    even = alignment_picture.paint(after(found, chart_moves.scale), 24, 160)
+    by_factor = pictures.paint_alignment(found, 24, 160)
+    even = pictures.paint_alignment(after(found, chart_moves.scale), 24, 160)
 
     assert int(even.style[6].max()) == int(by_factor.style[6].max())  # rank 5, the worst
     assert int(even.style[3].max()) < int(by_factor.style[3].max())  # rank 2, 0.9 ms of 12
@@ -326,7 +326,7 @@ def test_an_empty_area_is_no_window() -> None:
 
 def test_the_area_is_marked_on_the_ruler() -> None:
     found = measured(20_000_000, 60_000_000)
-    style = timeline_picture.paint(found, 12, 80).style[0]
+    style = pictures.paint_timeline(found, 12, 80).style[0]
 
     assert (style == Ink.AREA).sum() > 20
     assert (style[:8] != Ink.AREA).all()

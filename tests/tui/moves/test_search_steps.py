@@ -11,7 +11,7 @@ from ccltui.draw.planes import HIT
 from ccltui.metrics.view.job_view import View
 from ccltui.tui.engine.analysis import answer
 from ccltui.tui.moves import time_moves
-from ccltui.tui.panes import alignment_picture, timeline_picture
+from ccltui.tui.panes import pictures
 from ccltui.tui.panes.events import event_query
 from ccltui.tui.state.answers import Answered
 from ccltui.tui.state.pane_states import (
@@ -110,13 +110,13 @@ def test_names_like_the_one_under_the_cursor() -> None:
 
 def test_hits_are_marked_on_the_ruler_and_labels_stay_readable() -> None:
     found = searched("gemm", TIMELINE)
-    planes = timeline_picture.paint(found, 12, 80)
+    planes = pictures.paint_timeline(found, 12, 80)
     ruler = planes.row_text(0)
 
     assert HIT in ruler
     assert "20 ms" in ruler
     assert (planes.style[0] == Ink.HIT).any()
-    assert (alignment_picture.paint(searched("All", ALIGNMENT), 12, 80).style[0] == Ink.HIT).any()
+    assert (pictures.paint_alignment(searched("All", ALIGNMENT), 12, 80).style[0] == Ink.HIT).any()
 
 
 def test_another_rank_searches_again_on_the_timeline_but_a_cursor_move_does_not() -> None:

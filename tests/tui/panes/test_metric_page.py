@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from ccltui.parsers.columns import Note
 from ccltui.tui.moves import view_moves
 from ccltui.tui.panes import metrics
-from ccltui.tui.panes.metric_page import METRIC as PAGE
+from ccltui.tui.panes.metrics import METRIC as PAGE
 from ccltui.tui.panes.metrics import METRICS as PANE
 from ccltui.tui.state.notes import notes
 from ccltui.tui.state.pane_states import METRIC, METRICS, OVERVIEW

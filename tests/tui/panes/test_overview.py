@@ -18,8 +18,7 @@ from ccltui.report import overview_text
 from ccltui.tui.engine.analysis import stages
 from ccltui.tui.panes import first_screen
 from ccltui.tui.panes.first_screen import middle_of
-from ccltui.tui.panes.metric_page import METRIC
-from ccltui.tui.panes.metrics import METRICS
+from ccltui.tui.panes.metrics import METRIC, METRICS
 from ccltui.tui.reducer import adopt
 from ccltui.tui.state.answers import Findings
 from ccltui.tui.state.finding_rows import findings, rank_bars
