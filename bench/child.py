@@ -43,7 +43,7 @@ def _orjson(path: str, collector: str) -> Output:
 
 def _simdjson(path: str) -> Output:
     """Parse with simdjson; only the values of the columns become Python objects."""
-    import simdjson  # type: ignore[import-not-found]  # optional: pip install pysimdjson
+    import simdjson  # type: ignore[import-not-found,unused-ignore]  # optional: pysimdjson
 
     gc.disable()
     return _baseline(simdjson.Parser().parse(Path(path).read_bytes()))
