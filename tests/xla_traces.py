@@ -1,4 +1,4 @@
-"""Chrome traces as XLA writes them for the TPUs of a host."""
+"""Chrome traces as XLA writes them for the TPUs or the GPUs of a host."""
 
 from __future__ import annotations
 
@@ -36,6 +36,26 @@ def device(number: int, late: float = 0.0, *, beside: bool = True) -> list[dict[
         ]
         if beside:
             events.append(complete(pid, ASYNCHRONOUS, "all-reduce-start.1", at + 41, 30))
+    return events
+
+
+NCCL = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+
+
+def gpu(number: int, compute_us: float = 60.0, *, host: str = "") -> list[dict[str, Any]]:
+    """Two passes of 100 µs: a copy, computation, and an all-reduce that ends at 90 for all."""
+    pid = 1 + number
+    rows = {7: "XLA Modules", 8: "XLA Ops", 13: "Stream #13(Compute)", 20: "Stream #20(Compute)"}
+    events = [label(pid, f"{host}/device:GPU:{number}")]
+    events += [label(pid, "", tid, thread) for tid, thread in rows.items()]
+    for at in (0.0, 100.0):
+        events += [
+            complete(pid, 7, "jit_train_step(5)", at, 100),
+            complete(pid, 8, "dot.1", at + 10, compute_us),
+            complete(pid, 13, "MemcpyH2D", at, 5),
+            complete(pid, 13, "gemm_fusion_dot_1", at + 10, compute_us),
+            complete(pid, 20, NCCL, at + 10 + compute_us, 80 - compute_us),
+        ]
     return events
 
 

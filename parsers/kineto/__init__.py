@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 _BASE_TIME = re.compile(rb'"baseTimeNanoseconds"\s*:\s*(\d{1,19})(?!\d)')
 _TIME = re.compile(rb'"ts"\s*:\s*(\d{1,17})(?=[.,}\s])')
-_TPU_PROCESS = re.compile(rb'"name"\s*:\s*"[^"]*/device:TPU:\d')
+# The timelines of TensorFlow 1 name their processes /device:GPU:0/stream:all Compute.
+_XLA_PROCESS = re.compile(rb'"name"\s*:\s*"(?:[^"]*/device:TPU:\d|(?:[^"/ ]+ )?/device:GPU:\d+")')
 
 _END_TRIES = 16  # a file may repeat the key thousands of times; the one that counts is the last
 # Keys that only a Chrome trace of PyTorch has before its events: a file cut there is still one.
@@ -30,11 +31,11 @@ _TRACE_HEADER = frozenset({"schemaVersion", "deviceProperties", "distributedInfo
 
 
 def xla_trace(sample: FileSample) -> Match | None:
-    """Match a list of trace events with a process of a TPU."""
+    """Match a list of trace events with a process of a TPU, or of a GPU as XLA names it."""
     document = sample.json
     if document is None or not _has_events(document):
         return None
-    return Match() if _TPU_PROCESS.search(document.data) else None
+    return Match() if _XLA_PROCESS.search(document.data) else None
 
 
 def kineto_trace(sample: FileSample) -> Match | None:
@@ -205,7 +206,7 @@ TPU_TRACE: Final = Format(
     compares_content=True,
     step_marks="xla",
     streams_are_serial=False,  # asynchronous operations share a row
-    when_unreadable="profiles of TPUs ({files}) without a trace.json.gz that is readable",
+    when_unreadable="profiles of XLA ({files}) without a trace.json.gz that is readable",
 )
 EXECUTION_TRACE: Final = Format(
     kind="execution_trace",

@@ -468,7 +468,8 @@ def _track(kind: str, pid: Scalar, tid: Scalar, labels: dict[tuple[str, str], st
 def _label(pid: str, tid: str, labels: dict[tuple[str, str], str]) -> str:
     """Return the label of a thread; on a device process, prefixed with the device's name."""
     process, thread = labels.get((pid, ""), ""), labels.get((pid, tid), "")
-    return f"{process} {thread}".rstrip() if process.startswith("/device:") else thread
+    is_xla = process.rpartition(" ")[2].startswith("/device:")  # of several hosts, their name first
+    return f"{process} {thread}".rstrip() if is_xla else thread
 
 
 def _track_order(track: TrackKey) -> tuple[str, ...]:

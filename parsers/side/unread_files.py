@@ -235,7 +235,11 @@ _OTHER_PROGRAMS: Final[tuple[tuple[re.Pattern[bytes], str], ...]] = (
     ),
     (
         re.compile(rb'"/job:[a-z]+/replica:\d+/task:\d+|"/host:CPU|"/device:CPU:\d'),
-        "a timeline of TensorFlow or JAX, of which only profiles of TPUs are read",
+        "a timeline of TensorFlow or JAX, of which only profiles of TPUs and GPUs are read",
+    ),
+    (
+        re.compile(rb'"NPKIT_EVENT_'),
+        "a trace of NPKit, of what happens inside kernels of NCCL: it is not read",
     ),
     (
         re.compile(rb'"NEGOTIATE_(?:ALLREDUCE|ALLGATHER|BROADCAST|ALLTOALL|REDUCESCATTER)'),

@@ -1,11 +1,11 @@
-"""Test TPU profiles: one rank per device, its operations and its steps."""
+"""Test profiles of XLA: one rank per TPU or GPU, its work and its steps."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from xla_traces import device, label, written
+from xla_traces import NCCL, device, gpu, label, written
 
 from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.errors import TraceError
@@ -59,6 +59,51 @@ def test_the_directory_is_opened_and_stored(tmp_path: Path) -> None:
             ("0", "order of devices"),
             ("1", "order of devices"),
         ]
+
+
+def test_streams_are_the_work_of_a_gpu(tmp_path: Path) -> None:
+    first, second = read_xla(written(tmp_path / "t.json", gpu(0), gpu(1, 70)))
+
+    assert [trace.source.part_name for trace in (first, second)] == ["GPU 0", "GPU 1"]
+    work = second.group("gpu")
+    assert [second.text(int(name)) for name in work.name] == [
+        *("MemcpyH2D", "gemm_fusion_dot_1", NCCL) * 2,
+    ]
+    assert [second.text(int(one)) for one in work.category[:3]] == [
+        *("gpu_memcpy", "kernel", "kernel"),
+    ]
+    assert {(t.device, t.stream) for t in second.tracks if t.label.startswith("Stream")} == {
+        (1, 13),
+        (1, 20),
+    }
+    assert {second.text(int(one)) for one in second.group("gpu_annotations").name} == {
+        "jit_train_step(5)"
+    }
+
+
+@pytest.mark.parametrize("host", ["", "node7 "])
+def test_gpus_are_found_by_the_names_of_their_processes(tmp_path: Path, host: str) -> None:
+    written(tmp_path / "t.json", *(gpu(number, host=host) for number in range(3)))
+
+    assert [file.kind for file in discover(tmp_path).files] == ["tpu_trace"]
+    assert len(open_job(tmp_path, cache_dir=None, jobs=1).ranks) == 3
+
+
+def test_devices_of_two_hosts_in_one_file(tmp_path: Path) -> None:
+    one, other = gpu(0, host="a "), [{**event, "pid": 50} for event in gpu(0, 70, host="b ")]
+
+    ranks = read_xla(written(tmp_path / "t.json", one, other))
+
+    assert [rank.source.part_name for rank in ranks] == ["a GPU 0", "b GPU 0"]
+    assert [len(rank.group("gpu")) for rank in ranks] == [6, 6]
+
+
+def test_timelines_of_tensorflow_1_are_no_profiles_of_xla(tmp_path: Path) -> None:
+    host = "/job:localhost/replica:0/task:0/device:GPU:0 Compute"
+    rows = [label(1, host), label(2, "/device:GPU:0/stream:all Compute")]
+    written(tmp_path / "timeline.json", rows)
+
+    assert [file.kind for file in discover(tmp_path).files] == ["other_trace"]
 
 
 def test_profile_without_operations_is_rejected(tmp_path: Path) -> None:
