@@ -22,7 +22,7 @@ from bench.results import OpeningTimes
 ROWS, COLUMNS = 40, 120
 _LONGEST_S = 120.0
 _QUIET_S = 0.02
-_VALUE = re.compile(r"^.?[a-z][a-z :()]+ +[0-9][0-9,.]* +(?:! +)?[a-z]+")  # label, number, unit
+_VALUE = re.compile(r"Step [0-9][0-9,.]* [a-z]+")  # the title above what a step consists of
 _PRIVATE = re.compile(rb"\x1b\[[<>=][\d;]*[a-zA-Z]|\x1b\[\?[\d;]*\$p")
 
 
