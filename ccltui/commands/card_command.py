@@ -19,7 +19,7 @@ from msgspec import Struct, structs
 from ccltui import arguments as args
 from ccltui import exit_codes
 from ccltui.commands.loading import LoadOptions, load_job
-from ccltui.metrics.card.card_check import check_config, contradictions
+from ccltui.metrics.card.check_and_draft import check_config, contradictions
 from ccltui.parsers.card.workload_card import known_keys
 from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.safe_text import listed, printable, safe_text
@@ -27,7 +27,7 @@ from ccltui.report.json_document import SCHEMA_VERSION
 from ccltui.report.output import require_target, write_report
 
 if TYPE_CHECKING:
-    from ccltui.metrics.card.card_draft import Fact, Value
+    from ccltui.metrics.card.check_and_draft import Fact, Value
     from ccltui.parsers.card.workload_card import Card
     from ccltui.parsers.job import Job
     from ccltui.parsers.runs.run_records import TrainConfig
@@ -275,7 +275,7 @@ def _init(arguments: Sequence[str]) -> int:
     require_target(options.output)
     if options.output not in (None, "-") and Path(options.output).exists():
         raise GrammarError(f"{options.output} exists; a card is never overwritten")
-    from ccltui.metrics.card.card_draft import draft  # noqa: PLC0415
+    from ccltui.metrics.card.check_and_draft import draft  # noqa: PLC0415
 
     config = _config(options.config, options.trace)
     job = (

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from ccltui import slow_path
 from ccltui.metrics import registry
-from ccltui.metrics.card.card_check import check_card
+from ccltui.metrics.card.check_and_draft import check_card
 from ccltui.metrics.card.effective_config import WORLD, config_of
 from ccltui.metrics.cluster.cluster_table import cluster_table
 from ccltui.metrics.hangs.find_hang import hang_of

@@ -16,7 +16,7 @@ from ccltui.commands import index_command
 from ccltui.commands.index_command import LocalEngine
 from ccltui.demo import Spec, write_job
 from ccltui.exit_codes import OK
-from ccltui.index import index_run, saved_results
+from ccltui.index import saved_results
 from ccltui.index.index_engine import Computing, EngineOptions
 from ccltui.index.index_state import IndexState, OpenOptions
 from ccltui.metrics.metric import Metric
@@ -139,7 +139,7 @@ def test_an_index_of_another_version_replaces_the_results(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = {folder.name for folder in place.glob("store/index/*/results/*")}
-    for module in (index_run, saved_results, saved_results):
+    for module in (index_command, saved_results, saved_results):
         monkeypatch.setattr(module, "code_digest", lambda: "of other sources")
 
     assert index_command.run([str(place / "job"), "--store", str(place / "store")]) == OK
@@ -182,7 +182,7 @@ def test_a_run_that_is_stopped_amid_the_metrics_goes_on(place: Path, computed: l
     assert record is not None
     own.write_job(structs.replace(record, is_whole=False))
 
-    run = index_run.IndexRun(start_job(path), path, store, OpenOptions())
+    run = index_command.IndexRun(start_job(path), path, store, OpenOptions())
     events = list(run.run(LocalEngine(EngineOptions()), lambda: len(computed) >= 2))
     assert [event.done for event in events if isinstance(event, Computing)] == [0, 1, 2]
     assert "the same command goes on" in run.summary()

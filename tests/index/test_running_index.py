@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from ccltui.commands.index_command import IndexRun
 from ccltui.demo import Spec, write_job
 from ccltui.index.index_engine import EngineEvent, Work
-from ccltui.index.index_run import IndexRun
 from ccltui.index.index_state import IndexState, OpenOptions
 from ccltui.index.slurm_jobs import announced, running_index
 from ccltui.parsers.job import start_job

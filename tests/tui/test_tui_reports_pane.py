@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from ccltui.tui.actions.export import command_line
 from ccltui.tui.app import Explorer
 from ccltui.tui.engine.loader import run_load
-from ccltui.tui.panes import reports
+from ccltui.tui.panes import text_page
 from ccltui.tui.state.pane import panes_with_tabs
 from ccltui.tui.state.pane_states import OVERVIEW, REPORTS
 
@@ -62,7 +62,7 @@ async def test_a_folder_of_texts_has_its_study_beside_the_ranks(opened: Open, fo
         await listed(pilot)
 
         assert pane(app) == REPORTS
-        lines = [line.text for line in reports.REPORTS.rows(app.scene) or ()]
+        lines = [line.text for line in text_page.REPORTS.rows(app.scene) or ()]
         (delay,) = [line for line in lines if line.startswith("delay ")]
         assert delay.split() == ["delay", "10.500", "10.500", "19.000", "20.000"]
         assert any("20 of 20 exchanges have a kernel on each of 2 devices" in x for x in lines)
@@ -114,7 +114,7 @@ async def test_a_folder_without_anything_of_nsys_has_no_such_pane(
         await pilot.press("9")
 
         assert REPORTS not in [pane.name for pane in panes_with_tabs(app.scene)]
-        assert app.scene.notice == reports.NO_REPORTS
+        assert app.scene.notice == text_page.NO_REPORTS
 
 
 async def test_a_broken_file_is_one_line(opened: Open, folder: Path) -> None:
@@ -126,7 +126,7 @@ async def test_a_broken_file_is_one_line(opened: Open, folder: Path) -> None:
         await pilot.press("9")
         await listed(pilot)
 
-        problems = [x.text for x in reports.REPORTS.rows(app.scene) or () if x.role == "problem"]
+        problems = [x.text for x in text_page.REPORTS.rows(app.scene) or () if x.role == "problem"]
         assert any("broken_cuda_gpu_sum.csv" in text for text in problems)
 
 

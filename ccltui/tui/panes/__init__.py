@@ -19,9 +19,9 @@ from ccltui.tui.panes.metrics import METRIC, METRICS
 from ccltui.tui.panes.overview_pane import OVERVIEW
 from ccltui.tui.panes.parallelism_pane import PARALLELISM
 from ccltui.tui.panes.ranks_pane import RANKS
-from ccltui.tui.panes.reports import REPORTS
 from ccltui.tui.panes.runs import RUNS
 from ccltui.tui.panes.steps import STEPS
+from ccltui.tui.panes.text_page import REPORTS
 from ccltui.tui.panes.timeline_pane import TIMELINE
 from ccltui.tui.state.pane import Pane, register
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from factories import Coll, Event, allreduce, job, kernel, rank_trace, step
 
-from ccltui.metrics.card.card_check import check_card
+from ccltui.metrics.card.check_and_draft import check_card
 from ccltui.parsers.card.workload_card import Card, read_card
 from ccltui.parsers.columns import Device, RankTrace
 

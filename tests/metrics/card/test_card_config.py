@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ccltui.metrics.card.card_check import (
+from ccltui.metrics.card.check_and_draft import (
     check_config,
     degrees_of,
     global_batch_of,

@@ -8,8 +8,7 @@ import pytest
 from factories import Event, job, kernel, rank_trace, step
 from msgspec.structs import replace
 
-from ccltui.metrics.card.card_check import CONFIG_KEYS
-from ccltui.metrics.card.card_draft import Fact, draft
+from ccltui.metrics.card.check_and_draft import CONFIG_KEYS, Fact, draft
 from ccltui.parsers.columns import Device, ProcessGroup, RankTrace
 from ccltui.parsers.job import open_job
 from ccltui.parsers.runs.run_records import TrainConfig
