@@ -92,9 +92,14 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# Scripts for clusters are checked where the two programs are installed.
 lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	for check in "shellcheck -x" "shfmt -d"; do \
+		command -v $${check% *} >/dev/null || { echo "no $${check% *} here: scripts are not checked"; continue; }; \
+		find sbatch tests/sbatch/*.bats -type f -regex '.*\.\(sh\|sbatch\|bats\)' -exec $$check {} + || exit; \
+	done
 
 # Each folder of tests is a world of its own: helpers beside the tests, a conftest of one name.
 types: $(STAMP)
