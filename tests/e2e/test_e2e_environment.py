@@ -115,22 +115,19 @@ def test_why_a_compiled_module_is_missing(tmp_path: Path) -> None:
     assert f"{shlex.quote(sys.executable)} -m pip install " in fix
 
 
-def test_compiled_code_that_is_turned_off() -> None:
-    found = environment(CCLTUI_ACCEL="0")["compiled modules"]
-
-    assert (found["state"], found["fix"]) == ("warning", "unset CCLTUI_ACCEL")
-
-
-def test_limits_and_places_are_those_of_the_process(tmp_path: Path) -> None:
+def test_settings_limits_and_places_are_those_of_the_process(tmp_path: Path) -> None:
     doctor = shlex.join((*CCLTUI, "doctor", "--environment", "--format", "json"))
     command = f"ulimit -n 100; ulimit -v 800000; {doctor}"
-    limited = findings(run(("/bin/sh", "-c", command), env={"OPENBLAS_NUM_THREADS": "1"}).stdout)
+    env = {"OPENBLAS_NUM_THREADS": "1", "CCLTUI_ACCEL": "0"}
+    limited = findings(run(("/bin/sh", "-c", command), env=env).stdout)
     moved = environment(CCLTUI_CACHE_DIR=str(tmp_path / "a" / "b"))
 
     assert limited["descriptors"]["message"].startswith("100 open files")
     assert limited["descriptors"]["fix"] == "run: ulimit -n 100"
     assert "address space limited to 819 MB" in limited["memory"]["message"]
     assert limited["memory"]["state"] == "warning"
+    compiled = limited["compiled modules"]
+    assert (compiled["state"], compiled["fix"]) == ("warning", "unset CCLTUI_ACCEL")
     assert moved["cache"]["message"].startswith(str(tmp_path / "a" / "b"))
     assert not (tmp_path / "a").exists()
     assert environment(CCLTUI_NSYS="/no/nsys")["nsys"]["state"] == "warning"

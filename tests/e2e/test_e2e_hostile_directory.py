@@ -37,7 +37,7 @@ LATE = ("multiprocessing", "threading", "pickle", "json", "queue", "numpy", "msg
 def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A job whose files are too large to be read without workers."""
     directory = tmp_path_factory.mktemp("job") / "run"
-    write_job(directory, Spec(compress=False))
+    write_job(directory, Spec(compress=False, steps=4))
     assert sum(file.stat().st_size for file in directory.iterdir()) > 8 << 20
     return directory
 

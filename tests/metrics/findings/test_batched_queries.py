@@ -26,8 +26,21 @@ from ccltui.parsers.job import open_job
 def causes(tmp_path_factory: pytest.TempPathFactory) -> Causes:
     directory = tmp_path_factory.mktemp("job")
     late = Straggler(1, "compute", 2_000_000, None)
-    write_job(directory, Spec.quiet(tp=2, dp_shard=2, steps=3, stragglers=(late,)))
+    write_job(directory, Spec.quiet(tp=2, dp_shard=2, steps=3, layers=2, stragglers=(late,)))
     return job_causes(View(open_job(directory)))
+
+
+@pytest.fixture(scope="module")
+def late_job(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sixteen ranks, of which rank 1 runs more kernels; columns go beside it."""
+    directory = tmp_path_factory.mktemp("late") / "job"
+    late = Straggler(1, "more_kernels", 2_000_000, None)
+    write_job(directory, Spec.quiet(tp=4, steps=4, stragglers=(late,)))
+    return directory
+
+
+def opened(directory: Path) -> View:
+    return View(open_job(directory, cache_dir=directory.parent / "columns"))
 
 
 def everything(causes: Causes) -> list[VerdictRequest]:
@@ -101,15 +114,13 @@ def test_searches_of_any_length_return_in_their_order(causes: Causes) -> None:
 
 
 def test_the_worst_are_judged_by_name_however_many_are_late(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, late_job: Path
 ) -> None:
-    late = Straggler(1, "more_kernels", 2_000_000, None)
-    write_job(tmp_path, Spec.quiet(tp=4, steps=4, stragglers=(late,)))
     monkeypatch.setattr(segments, "MAX_COMPARED", 2)
     monkeypatch.setattr(chain, "_MAX_TOGETHER", 2)
 
     def causes_of_worst(*before: Metric) -> list[str]:
-        view = View(open_job(tmp_path))
+        view = opened(late_job)
         for metric in before:
             metric.run(view)
         return [row["cause"] for row in straggler_cause.run(view).details["worst"]]
@@ -121,12 +132,10 @@ def test_the_worst_are_judged_by_name_however_many_are_late(
 
 
 def test_arrivals_that_another_metric_will_ask_for_are_judged_at_once(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, late_job: Path
 ) -> None:
-    late = Straggler(1, "more_kernels", 2_000_000, None)
-    write_job(tmp_path, Spec.quiet(tp=4, steps=4, stragglers=(late,)))
     metrics = (blame_chain, straggler_cause)
-    usual = [metric.run(View(open_job(tmp_path))) for metric in metrics]
+    usual = [metric.run(opened(late_job)) for metric in metrics]
     judge, judged = Causes.judge, []
 
     def counted(causes: Causes, request: VerdictRequest) -> Verdicts:
@@ -134,7 +143,7 @@ def test_arrivals_that_another_metric_will_ask_for_are_judged_at_once(
         return judge(causes, request)
 
     monkeypatch.setattr(job_view, "_MANY_ROWS", 1)
-    view = View(open_job(tmp_path))
+    view = opened(late_job)
     expect(view, metrics)
     monkeypatch.setattr(Causes, "judge", counted)
     blame_chain.run(view)
@@ -159,16 +168,13 @@ def test_arrivals_that_were_judged_are_not_judged_again(
 
 
 def test_a_large_job_has_the_same_causes_and_keeps_few_intervals(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, late_job: Path
 ) -> None:
-    late = Straggler(1, "more_kernels", 2_000_000, None)
-    write_job(tmp_path, Spec.quiet(tp=4, steps=4, stragglers=(late,)))
-
     def found(most: int) -> tuple[object, View]:
         monkeypatch.setattr(job_view, "_MANY_ROWS", most)
-        view = View(open_job(tmp_path))
+        view = opened(late_job)
         causes = [one.run(view).details for one in (straggler_cause, blame_chain)]
-        fresh = View(open_job(tmp_path))
+        fresh = opened(late_job)
         return (causes, partition(fresh)), fresh
 
     usual, large = found(1 << 22), found(0)
@@ -189,7 +195,8 @@ def test_what_lies_around_late_arrivals_explains_them_like_all_that_ranks_did(
     tmp_path: Path, cause: Cause
 ) -> None:
     late = (Straggler(1, cause, 2_000_000, None), Straggler(2, "more_kernels", 900_000, (1,)))
-    write_job(tmp_path, Spec.quiet(tp=2, dp_shard=2, steps=4, stragglers=late))
+    small = Spec.quiet(tp=2, dp_shard=2, steps=3, layers=2, micro_batches=2, stragglers=late)
+    write_job(tmp_path, small)
     searched = job_causes(View(open_job(tmp_path)))
 
     for request in everything(searched):
