@@ -32,7 +32,9 @@ Dialect = Literal[
     "none",
 ]
 
-_NUMBER: Final = r"[-+]?(?:\d[\d,]*\.?\d*(?:[eE][-+]?\d+)?|nan|inf)"
+_NUMBER: Final = r"[-+]?(?:\d[\d,]*(?:\.\d*)?(?:[eE][-+]?\d+)?|nan|inf)"
+_AT_FIRST: Final = r"(?<![\d.,])"
+"""Begins a number at its first digit: from each digit of a long one, its end is far away."""
 _TITAN: Final = re.compile(rf"step:\s*(?P<step>\d{{1,12}})\s+loss:\s*(?P<loss>{_NUMBER})")
 _MEGATRON: Final = re.compile(
     r"iteration\s+(?P<step>\d{1,12})\s*/\s*(?P<total>\d{1,12}|infinity)\s*\|"
@@ -80,7 +82,7 @@ _STEP_TIME: Final = re.compile(
 _DATA_TIME: Final = re.compile(rf"(?<!\w)(?:data[_ ]time|Data|data){_DURATION}")
 _TOKEN_RATE: Final = re.compile(
     rf"\b(?:tok(?:ens)?(?:/s(?:ec)?|_per_sec(?:ond)?))[ \t]{{0,3}}[:= ][ \t]{{0,4}}({_NUMBER})"
-    rf"|({_NUMBER}) ?tok(?:ens)?/s(?:ec)?\b"
+    rf"|{_AT_FIRST}({_NUMBER}) ?tok(?:ens)?/s(?:ec)?\b"
 )
 _EPOCH: Final = re.compile(
     rf"Epoch (?P<step>\d{{1,9}}) finished\. Avg Loss: (?P<loss>{_NUMBER}), "
@@ -241,7 +243,7 @@ def _counted_lines(text: str) -> Iterator[StepLine]:
 
 
 _TRAINING_WORDS: Final = ("loss", "Loss", "/step", "/iter")
-_PER_STEP: Final = re.compile(rf"({_NUMBER}) ?(ms|s|sec)/(?:step|iter|it)\b")
+_PER_STEP: Final = re.compile(rf"{_AT_FIRST}({_NUMBER}) ?(ms|s|sec)/(?:step|iter|it)\b")
 _PROGRESS: Final = re.compile(
     r"\b(?P<name>Epoch|[Tt]rain(?:ing)?)\b *(?P<epoch>\d{1,6})?[^|\n]{0,40}\|[^|\n]{0,400}\| *"
     r"(?P<step>\d{1,9})/(?P<total>\d{1,9}) \[[\d:]{4,12}<[^,\n]{1,20}, *"

@@ -86,7 +86,7 @@ _UNITS: Final = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 _TIME: Final = r"(?P<time>\d{1,12}(?:\.\d{1,9})?)(?P<unit>ns|us|ms|s)"
 _TYPE: Final = r"(?P<type>GPU activities|API calls|OpenACC \(excl\)):"
 _PRINTED: Final = re.compile(
-    rf"^[ \t]*(?:{_TYPE})?[ \t]*\d{{1,3}}\.\d{{1,4}}%[ \t]+{_TIME}[ \t]+(?P<calls>\d{{1,12}})"
+    rf"^[ \t]*(?:{_TYPE}[ \t]+)?\d{{1,3}}\.\d{{1,4}}%[ \t]+{_TIME}[ \t]+(?P<calls>\d{{1,12}})"
     rf"(?:[ \t]+[\d.]{{1,16}}(?:ns|us|ms|s)){{3}}[ \t]+(?P<name>\S[^\n]{{0,4000}})$",
     re.MULTILINE,
 )

@@ -495,6 +495,28 @@ MLPERF = b"""\
 :::MLLOG {"namespace": "", "time_ms": 1721026805975, "event_type": "INTERVAL_END", "key": "block_stop", "value": null, "metadata": {"lineno": 9, "samples_count": 384}}
 :::MLLOG {"namespace": "", "time_ms": 1721026805976, "event_type": "INTERVAL_END", "key": "run_stop", "value": null, "metadata": {"status": "success"}}
 """
+STATE = b"""\
+{"global_step": 40, "log_history": [
+  {"epoch": 0.5, "loss": 3.5, "step": 20},
+  {"epoch": 1.0, "step": 40, "train_runtime": 80.0, "train_steps_per_second": 0.5}
+], "max_steps": 40}
+"""
+RATES = b"""\
+:::MLLOG {"time_ms": 1721026000000, "key": "global_batch_size", "value": 400, "metadata": {}}
+:::MLLOG {"time_ms": 1721026000000, "key": "run_start", "value": null, "metadata": {}}
+:::MLLOG {"time_ms": 1721026020000, "key": "tracked_stats", "value": {"throughput": 1000.0}, "metadata": {"epoch_num": 20000}}
+"""
+ROCPROF = b"""\
+"Name","Calls","TotalDurationNs","AverageNs","Percentage"
+"gemm(float*, int)",9,700000,77777.8,70.0
+hipMalloc,2,300000,150000,30.0
+"""
+NVPROF = b"""\
+==71== Profiling result:
+            Type  Time(%)      Time     Calls       Avg       Min       Max  Name
+ GPU activities:   75.00%  3.00000s       600  5.0000us  4.0000us  9.0000us  [CUDA memcpy HtoD]
+      API calls:  100.00%  4.00000s       600  6.6660us  3.0000us  8.0000ms  cudaMemcpy
+"""
 
 STEPS = b"""\
 {"step": 1, "step_time_sec": 0.5, "loss": 9.5, "tokens": 4096, "micro_step": 1}

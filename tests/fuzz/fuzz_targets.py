@@ -74,6 +74,7 @@ from ccltui.parsers.runs.run_records import (
 from ccltui.parsers.runs.training_log import read_training_log, run_end
 from ccltui.parsers.runs.training_metrics import read_training_metrics
 from ccltui.parsers.side.result_files import names_of, read_expert_load, read_serving
+from ccltui.parsers.side.summed_tables import read_summed
 from ccltui.parsers.store.column_store import Store
 from ccltui.parsers.store.store_entry import COLUMNS_NAME, MANIFEST_NAME, with_checksum
 from ccltui.parsers.text.bounded_text import read_bounded
@@ -488,7 +489,9 @@ TARGETS: Final = {
                _of(read_ib_status, **_SHOWN)),
         Target("training_log", "training logs",
                lambda: [seeds.TITAN, seeds.MEGATRON, seeds.EPOCHS, seeds.NEMO, seeds.TRAINER,
-                        seeds.MLPERF], _TEXT, training_log),
+                        seeds.MLPERF, seeds.STATE, seeds.RATES], _TEXT, training_log),
+        Target("summed_table", "totals of rocprof and nvprof",
+               lambda: [seeds.ROCPROF, seeds.NVPROF], _TEXT, _of(read_summed, **_SHOWN)),
         Target("step_log", "step logs (JSON lines)", lambda: [seeds.STEPS], _JSON,
                _of(read_step_log, **_SHOWN)),
         Target("training_metrics", "training metrics",

@@ -395,6 +395,14 @@ def test_the_loss_of_a_line_is_not_its_average() -> None:
     assert read("\n".join(lines) + "\n").loss.tolist() == [8.5, 7.5]
 
 
+def test_a_number_of_thousands_of_digits_takes_no_time() -> None:
+    digits = "9" * 4000
+
+    log = read(f"step 5 loss: {digits} {digits} rate\nstep 6 loss: 2.5 40 ms/step\n")
+
+    assert (log.step.tolist(), log.loss[1]) == ([5, 6], 2.5)
+
+
 def test_fairseq_counts_in_each_epoch() -> None:
     lines = [
         f"2026-01-02 00:00:{at:02} | INFO | train_inner | epoch 002:   {at} / 100 loss=9.2, ups=0.9"
