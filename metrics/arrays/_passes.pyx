@@ -659,6 +659,42 @@ def totals_by_name(
                     found[row[place], name[piece]] += weight[piece] if weight.shape[0] else 1
 
 
+def idle_gaps(work, idle, pieces, calls, int64_t never):
+    """Return start, end, launch and return of the gap around each idle time; see ``idle_causes.py``.
+
+    ``work`` and ``idle`` are starts and ends of disjoint times in order, ``pieces`` the starts of
+    device events in order and the row of the call that launched each, ``calls`` starts and durations.
+    """
+    cdef const int64_t[::1] work_start, work_end, idle_start, idle_end, begun, call_start, call_ns
+    cdef const int32_t[::1] launch
+    (work_start, work_end), (idle_start, idle_end) = work, idle
+    (begun, launch), (call_start, call_ns) = pieces, calls
+    cdef Py_ssize_t gap, after = 0, piece = 0, same
+    cdef int32_t row
+    found = np.empty((4, len(idle_start)), np.int64)
+    cdef int64_t[:, ::1] columns = found
+    with nogil:
+        for gap in range(idle_start.shape[0]):
+            while after < work_end.shape[0] and work_end[after] <= idle_start[gap]:
+                after += 1
+            columns[0, gap] = work_end[after - 1] if after else idle_start[gap]
+            columns[1, gap] = idle_end[gap]
+            row = -1
+            if after < work_start.shape[0]:
+                columns[1, gap] = work_start[after]
+                while piece < begun.shape[0] and begun[piece] < work_start[after]:
+                    piece += 1
+                same = piece
+                while same < begun.shape[0] and begun[same] == work_start[after]:
+                    row = max(row, launch[same])
+                    same += 1
+            columns[2, gap] = columns[3, gap] = never
+            if row >= 0:
+                columns[2, gap] = call_start[row]
+                columns[3, gap] = call_start[row] + call_ns[row]
+    return found[0], found[1], found[2], found[3]
+
+
 def before_and_last(const int64_t[::1] start, const int64_t[::1] end, const int64_t[::1] by_end):
     """See ``path_lane.before_and_last``; ``by_end`` are the pieces sorted by end."""
     cdef Py_ssize_t piece, place = 0
