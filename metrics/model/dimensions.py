@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from msgspec import Struct, structs
 
+from ccltui.metrics.arrays.reductions import is_one_value, repeated
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.communicator_groups import WORLD_NAMES, CommGroup, Ranks, relabelled
 from ccltui.parsers.array_types import I8
@@ -225,15 +226,18 @@ def dims_of_calls(calls: Calls, of_groups: tuple[I8, I8], degrees: Degrees) -> t
     all-to-all is expert traffic (context traffic if there are no experts). The operation cannot
     distinguish data from tensor parallelism.
     """
+    columns = calls.group, calls.kind, calls.has_metadata
+    are_alike = all(is_one_value(column) for column in columns)
+    group, kind, has_metadata = (one[:1] for one in columns) if are_alike else columns
     # One row for each group and, last, none; one column for no kind, and one for each of TYPES.
-    cell = calls.group * np.int32(len(TYPES) + 1) + calls.kind + np.int32(1)
+    cell = group * np.int32(len(TYPES) + 1) + kind + np.int32(1)
     named = _with_operations(of_groups, degrees)
     dims, modes = (table.take(cell) for table in named)
-    if calls.source == "kernel" and not calls.has_metadata.all():
-        nameless = ~calls.has_metadata
-        dims[nameless], modes[nameless] = (
-            of_group.take(calls.group[nameless]) for of_group in of_groups
-        )
+    if calls.source == "kernel" and not has_metadata.all():
+        nameless = ~has_metadata
+        dims[nameless], modes[nameless] = (of_group.take(group[nameless]) for of_group in of_groups)
+    if are_alike:
+        return repeated(dims, len(calls)), repeated(modes, len(calls))
     return dims, modes
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from msgspec import Struct, field
@@ -43,21 +43,14 @@ class Traffic(Struct):
 
         One that began before the window counts its time in it, and nothing else.
         """
-        start = calls.start_ns[rows]
-        message, wire = calls.message_bytes[rows], calls.wire_bytes[rows]
-        began = start >= rank.selection.start_ns
-        countable = began & calls.counts_bytes[rows]
-        known = countable & (message >= 0)
-        wired = known & (wire >= 0)
-        busy = union(start, start + calls.dur_ns[rows])
-        clipped = busy.clip(rank.selection.start_ns, rank.selection.end_ns)
-        self.calls += int(np.count_nonzero(began))
-        self.countable += int(np.count_nonzero(countable))
-        self.sized += int(np.count_nonzero(known))
-        self.wired += int(np.count_nonzero(wired))
-        self.summed_bytes += int(message[known].sum())
-        self.wire_bytes += int(wire[wired].sum())
-        self.time_ns += clipped.total_ns
+        one = _sums_of_all(rank, calls) if rows.all() else _sums(rank, calls, rows)
+        self.calls += one.calls
+        self.countable += one.countable
+        self.sized += one.sized
+        self.wired += one.wired
+        self.summed_bytes += one.summed_bytes
+        self.wire_bytes += one.wire_bytes
+        self.time_ns += one.time_ns
         self.ranks.add(rank.label)
 
     @property
@@ -75,6 +68,44 @@ class Traffic(Struct):
             "time_ms": milliseconds(self.time_ns) / len(self.ranks),
             "ranks": sorted(self.ranks, key=lambda label: (len(label), label)),
         }
+
+
+class _Sums(NamedTuple):
+    """The numbers of `Traffic` of some calls of one rank."""
+
+    calls: int
+    countable: int
+    sized: int
+    wired: int
+    summed_bytes: int
+    wire_bytes: int
+    time_ns: int
+
+
+def _sums(rank: RankView, calls: Calls, rows: Bool | slice) -> _Sums:
+    """Sum the calls of one rank in a mask or a slice."""
+    start = calls.start_ns[rows]
+    message, wire = calls.message_bytes[rows], calls.wire_bytes[rows]
+    began = start >= rank.selection.start_ns
+    countable = began & calls.counts_bytes[rows]
+    known = countable & (message >= 0)
+    wired = known & (wire >= 0)
+    busy = union(start, start + calls.dur_ns[rows])
+    return _Sums(
+        calls=int(np.count_nonzero(began)),
+        countable=int(np.count_nonzero(countable)),
+        sized=int(np.count_nonzero(known)),
+        wired=int(np.count_nonzero(wired)),
+        summed_bytes=int(message.sum(where=known)),
+        wire_bytes=int(wire.sum(where=wired)),
+        time_ns=busy.clip(rank.selection.start_ns, rank.selection.end_ns).total_ns,
+    )
+
+
+def _sums_of_all(rank: RankView, calls: Calls) -> _Sums:
+    """Sum all of some calls of one rank: their only dimension, type and group have the same."""
+    known = rank.remember(_sums_of_all, lambda: (calls, _sums(rank, calls, slice(None))))
+    return known[1] if known[0] is calls else _sums(rank, calls, slice(None))
 
 
 _Key = TypeVar("_Key")
@@ -134,11 +165,22 @@ def _parts(
     view: View, rank: RankView, split: Split[_Key], calls: Calls
 ) -> Iterator[tuple[_Key, Intervals, int]]:
     for name, rows in split(view, calls):
-        start = calls.start_ns[rows]
-        time = union(start, start + calls.dur_ns[rows]) & rank.windows
-        started = int(np.count_nonzero(rank.windows.contains(start)))
+        time, started = _times_of_all(rank, calls) if rows.all() else _times(rank, calls, rows)
         if len(time) or started:
             yield name, time, started
+
+
+def _times(rank: RankView, calls: Calls, rows: Bool | slice) -> tuple[Intervals, int]:
+    """Time inside the windows, and number of starts there, of the calls in a mask or a slice."""
+    start = calls.start_ns[rows]
+    time = union(start, start + calls.dur_ns[rows]) & rank.windows
+    return time, int(np.count_nonzero(rank.windows.contains(start)))
+
+
+def _times_of_all(rank: RankView, calls: Calls) -> tuple[Intervals, int]:
+    """The same of all calls: of their only dimension, type and group it is one set."""
+    known = rank.remember(_times_of_all, lambda: (calls, _times(rank, calls, slice(None))))
+    return known[1] if known[0] is calls else _times(rank, calls, slice(None))
 
 
 def exposed_parts(

@@ -158,12 +158,13 @@ def _measured(
 def _measured_of(view: View, rank: RankView, *, named: bool) -> tuple[Overlap, dict[str, _Sums]]:
     def measured() -> tuple[Overlap, dict[str, _Sums]]:
         comp = rank.named_comp if named else rank.comp
+        parts = {table: parts_of(view, rank, split) for table, split in _SPLITS.items()}
+        # The only type, group and dimension of a rank have one set of times.
+        sets = {id(comm): comm for every in parts.values() for _, comm, _ in every}
+        lengths = {key: (comm.total_ns, (comm & comp).total_ns) for key, comm in sets.items()}
         tables = {
-            table: {
-                name: (comm.total_ns, (comm & comp).total_ns, started)
-                for name, comm, started in parts_of(view, rank, split)
-            }
-            for table, split in _SPLITS.items()
+            table: {name: (*lengths[id(comm)], started) for name, comm, started in every}
+            for table, every in parts.items()
         }
         return measure(rank, named=named), tables
 

@@ -92,6 +92,12 @@ def _sends(calls: Calls) -> Bool:
     return np.asarray(calls.counts_bytes & (calls.wire_bytes >= 0))
 
 
+def _sending(calls: Calls) -> Calls:
+    """Return the calls that send a known number of bytes."""
+    sends = _sends(calls)
+    return calls if sends.all() else calls.take(sends)
+
+
 def _sent(calls: Calls) -> int:
     return int(calls.wire_bytes[_sends(calls)].sum())
 
@@ -106,7 +112,7 @@ def _peak(view: View, calls: Sequence[Calls]) -> LinkPeak | None:
 def _by_dim(view: View, ranks: Sequence[RankView], window: int) -> dict[str, Any]:
     found: defaultdict[str, int] = defaultdict(int)
     for rank in ranks:
-        calls = view.with_dims(rank, rank.selected_calls.take(_sends(rank.selected_calls)))
+        calls = view.with_dims(rank, _sending(rank.selected_calls))
         dims, _ = view.dims_of(calls)
         for dim in distinct_values(dims):
             found[DIMS[dim]] += int(calls.wire_bytes[dims == dim].sum())
@@ -117,8 +123,7 @@ def _by_locality(view: View, calls: Sequence[Calls], window: int) -> dict[str, A
     """Bytes inside hosts, between hosts, or unknown, by the ranks of each group."""
     names = {True: "between_hosts", False: "inside_host", None: "unknown"}
     found: defaultdict[str, int] = defaultdict(int)
-    for one in calls:
-        sending = one.take(_sends(one))
+    for sending in map(_sending, calls):
         for group in distinct_values(sending.group).tolist():
             num_bytes = int(sending.wire_bytes[sending.group == group].sum())
             found[names[group_crosses_hosts(view, group)]] += num_bytes
