@@ -534,10 +534,6 @@ def _beyond_typical(shares: Mapping[str, float]) -> Mapping[str, float]:
 
 def busy_share(rank: RankView) -> float:
     """Return the share of its time that a rank does not spend waiting for others."""
-    return rank.sum_up(busy_share, lambda: _busy_share(rank))
-
-
-def _busy_share(rank: RankView) -> float:
     waits = _in_calls_ns(rank) + _idle_ns(rank, "dependency")
     return 1 - waits / max(rank.window_ns, 1)
 
@@ -668,7 +664,9 @@ def busy_by_step(rank: RankView) -> dict[int, int]:
 
 
 def _busy_by_step(rank: RankView) -> dict[int, int]:
-    exposed, idle = rank.covered_by_step(_in_calls(rank)), idle_of(rank).waiting_ns
+    waits, idle = _in_calls(rank), idle_of(rank).waiting_ns
+    rank.sum_up(_in_calls_ns, lambda: waits.total_ns)
+    exposed = rank.covered_by_step(waits)
     return {
         step: end - start - exposed[step] - idle[step]
         for step, start, end in rank.step_windows
