@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Compiled loops over operations, pieces of work and values.
 
-``step_replay.py``, ``path_lane.py``, ``rank_steps.py``, ``reductions.py`` and ``by_column.py``
-implement the same in Python, with full documentation and results that are equal to the bit. Indices in arguments are not
-checked against array bounds.
+``step_replay.py``, ``host_needs.py``, ``path_lane.py``, ``rank_steps.py``, ``idle_causes.py``,
+``reductions.py`` and ``by_column.py`` implement the same in Python, with full documentation and
+results that are equal to the bit. Indices in arguments are not checked against array bounds.
 """
 
 from libc.math cimport NAN
@@ -740,6 +740,21 @@ def along(
 ctypedef fused Measured:
     int64_t
     double
+
+
+def sums_by_line(const Measured[:] values, const int64_t[::1] first):
+    """Sum of the values of each line, added one after another; see ``host_needs.py``."""
+    cdef Py_ssize_t line, place
+    cdef double total
+    found_array = np.empty(len(first) - 1)
+    cdef double[::1] found = found_array
+    with nogil:
+        for line in range(found.shape[0]):
+            total = 0
+            for place in range(first[line], first[line + 1]):
+                total += <double> values[place]
+            found[line] = total
+    return found_array
 
 
 cdef enum:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from msgspec import Struct
 
+from ccltui.metrics.arrays.compiled import available
 from ccltui.metrics.arrays.intervals import union
 from ccltui.metrics.arrays.reductions import (
     distinct_values,
@@ -52,22 +53,23 @@ class Idle(NamedTuple):
     begin_ns: F64
 
 
-_TOGETHER: Final = 64
-"""Lines whose numbers are added up at a time: of all the lines the indices alone take long."""
-
-
 def sums_by_line(values: F64 | I64, first: I64) -> F64:
-    """Return the sum of the values of each line, which lie one after another from ``first`` on."""
-    edges = range(0, len(first) - 1, _TOGETHER)
-    return np.concatenate(
-        [np.empty(0), *(_sums(values, first[begin : begin + _TOGETHER + 1]) for begin in edges)]
-    )
+    """Return the sum of the values of each line, which lie one after another from ``first`` on.
+
+    Compiled code takes a fifth of the time: it makes no line of each value.
+    """
+    if not available():
+        return _sums_in_arrays(values, first)
+    from ccltui.metrics.arrays import _passes  # noqa: PLC0415
+
+    found: F64 = _passes.sums_by_line(values, first)
+    return found
 
 
-def _sums(values: F64 | I64, first: I64) -> F64:
-    sizes = np.diff(first)
-    line, mine = np.repeat(np.arange(len(sizes)), sizes), values[first[0] : first[-1]]
-    return np.bincount(line, mine, len(sizes)).astype(np.float64)
+def _sums_in_arrays(values: F64 | I64, first: I64) -> F64:
+    """Return the result of `sums_by_line` without compiled code."""
+    line = np.repeat(np.arange(len(first) - 1), np.diff(first))
+    return np.bincount(line, values[first[0] : first[-1]], len(first) - 1).astype(np.float64)
 
 
 class HostIdle(Struct, frozen=True, dict=True):

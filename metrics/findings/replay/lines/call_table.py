@@ -148,11 +148,11 @@ def call_table(
         token=token,
         kind=kind,
         direction=towards,
-        posted=joined("posted").astype(np.int32).take(order),
-        resumed=joined("resumed").astype(np.int32).take(order),
+        posted=joined("posted").take(order),
+        resumed=joined("resumed").take(order),
         waited=joined("waited").take(order),
         launched=joined("launched").take(order),
-        row=joined("row").astype(np.int32).take(order),
+        row=joined("row").take(order),
         start_ns=start,
         dur_ns=dur,
         behind=behind,
@@ -184,8 +184,8 @@ def _ordinals(line: I32, token: I32) -> I64:
     return number - np.maximum.accumulate(np.where(begins, number, 0))
 
 
-def _moved(values: I64, by: int) -> I64:
-    return np.where(values >= 0, values + by, -1)
+def _moved(values: I32, by: int) -> I32:
+    return np.where(values >= 0, values + np.int32(by), np.int32(-1))
 
 
 def _group_classes(groups: Sequence[CommGroup]) -> I64:

@@ -36,6 +36,7 @@ from ccltui.metrics.findings.replay.lines.call_table import (
 from ccltui.metrics.findings.replay.lines.line_operations import (
     Operations,
     UnitTable,
+    blocks,
     line_operations,
 )
 from ccltui.metrics.findings.replay.lines.pass_units import (
@@ -177,28 +178,47 @@ class JobLines(Struct, frozen=True, dict=True):
     @cached_property
     def unit_ns(self) -> F64:
         """Compute time of each unit as recorded, float64."""
-        return self.summed(self.operations.compute_ns)
+        first, found = self.operations.first, np.zeros(len(self.units))
+        for lines in blocks(np.arange(self.table.num_lines)):
+            here = slice(int(first[lines.start]), int(first[lines.stop]))
+            units = slice(int(self._first_unit[lines.start]), int(self._first_unit[lines.stop]))
+            found[units] = self._summed(here, units, self.operations.compute_ns[here])
+        return found
 
     @cached_property
     def profile_ns(self) -> F64:
         """Typical compute time of each unit: sum of those of its segments, float64."""
-        return self.summed(self.operations.profile_ns)
-
-    def summed(self, segment_ns: F64) -> F64:
-        """Sum a time of each segment by unit."""
-        unit = self.operations.unit
-        held = unit >= 0
-        found: F64 = np.bincount(
-            unit[held], weights=segment_ns[held], minlength=len(self.units)
-        ).astype(np.float64)
+        first, found = self.operations.first, np.zeros(len(self.units))
+        for one, typical in zip(self.programs, self.operations.profile_ns, strict=True):
+            line = int(one.lines[0])  # the segments of all lines are of the same units
+            here = slice(int(first[line]), int(first[line + 1]))
+            units = slice(int(self._first_unit[line]), int(self._first_unit[line + 1]))
+            places = self._first_unit[one.lines][:, np.newaxis]
+            places = places + np.arange(units.stop - units.start)
+            found[places] = self._summed(here, units, typical)
         return found
+
+    @cached_property
+    def _first_unit(self) -> I64:
+        """First unit of each line, and the number of all."""
+        return np.searchsorted(self.units.line, np.arange(self.table.num_lines + 1))
+
+    def _summed(self, here: slice, units: slice, segment_ns: F64) -> F64:
+        """Sum times of the segments of whole lines by unit."""
+        place = np.maximum(self.operations.unit[here] - (units.start - 1), 0)
+        found = np.bincount(place, segment_ns, units.stop - units.start + 1)
+        return np.asarray(found[1:], np.float64)
 
     def segments(self, target_ns: F64) -> F64:
         """Divide a time of each unit among its segments as it is typical of its program."""
         whole = self.profile_ns
         scale = np.append(np.where(whole > 0, target_ns / np.where(whole > 0, whole, 1), 0), 0)
         found: F64 = scale.take(self.operations.unit, mode="wrap")
-        found *= self.operations.profile_ns
+        first = self.operations.first
+        for one, typical in zip(self.programs, self.operations.profile_ns, strict=True):
+            for lines in (one.lines[rows] for rows in blocks(one.lines)):
+                here = found[first[lines[0]] : first[lines[-1] + 1]]
+                here.reshape(len(lines), len(typical))[:] *= typical
         spread = np.where(whole > 0, 0, target_ns)
         last = self._last_segment
         rest = np.flatnonzero((spread > 0) & (last >= 0))

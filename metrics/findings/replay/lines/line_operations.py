@@ -270,8 +270,8 @@ class Operations(Struct, frozen=True):
     """Arrays by operation, those of line i from ``first[i]`` on.
 
     ``call`` is -1 for the end of a unit or a line. ``unit`` is that of the segment before, -1 for
-    an empty one. ``profile_ns`` is the typical compute time of the same segment on all lines of the
-    program, ``compute_ns`` its own, ``host_ns`` the idle time in it that no call explains.
+    an empty one. ``compute_ns`` is its compute time, ``host_ns`` the idle time in it that no call
+    explains. ``profile_ns`` are by program the typical compute times of the segments of a line.
     ``wait_ns`` [calls, 2] is for the replay with host delays, which reads both together: the delay
     of each call from its post, and its gap behind the call before on its stream. ``begun_ns`` is
     the idle time at the begin of each line, 0 of a first step. ``early`` counts operations that
@@ -283,7 +283,7 @@ class Operations(Struct, frozen=True):
     call: I32
     unit: I32
     compute_ns: F64
-    profile_ns: F64
+    profile_ns: Sequence[F64]
     host_ns: F64
     wait_ns: I64
     begun_ns: I64
@@ -358,7 +358,7 @@ def line_operations(
     total = int(first[-1])
     kind, at = np.empty(total, np.int8), np.empty(total, np.int32)
     call, unit = np.empty(total, np.int32), np.empty(total, np.int32)
-    compute, profile = np.empty(total), np.empty(total)
+    compute = np.empty(total)
     units = np.empty((3, int(first_unit[-1])), np.int64)
     typical: dict[int, F64] = {}
     for one in templates:
@@ -367,7 +367,7 @@ def line_operations(
             own.busy(line, one.at, out=compute[first[line] : first[line + 1]])
         if one.is_usual:
             typical[one.program] = _medians_at(compute, first[one.lines], len(one.at))
-        for rows in _blocks(one.lines):
+        for rows in blocks(one.lines):
             lines, single = one.lines[rows], one.single[rows]
             place, shape = slice(int(first[lines[0]]), int(first[lines[-1] + 1])), single.shape
             calls = one.call + table.first_call[lines][:, np.newaxis]
@@ -376,7 +376,6 @@ def line_operations(
             call[place].reshape(shape)[:] = np.where(of_call & ~single, calls, -1)
             numbers = one.unit + first_unit[lines][:, np.newaxis]
             unit[place].reshape(shape)[:] = np.where(of_unit, numbers, -1)
-            profile[place].reshape(shape)[:] = typical[one.program]
         numbers = first_unit[one.lines][:, np.newaxis] + np.arange(len(one.units))
         for row, values in enumerate(zip(*((u.type, u.number) for u in one.units), strict=True)):
             units[row + 1, numbers] = np.array(values)
@@ -392,7 +391,7 @@ def line_operations(
         call,
         unit,
         compute,
-        profile,
+        [typical[number] for number in range(len(found.programs))],
         host,
         wait,
         begun(own, table),
@@ -418,7 +417,7 @@ _TOGETHER: Final = 64
 """Lines that are filled in together: their columns fit into a cache."""
 
 
-def _blocks(lines: I64) -> list[slice]:
+def blocks(lines: I64) -> list[slice]:
     """Divide ascending lines into runs of consecutive ones, of at most `_TOGETHER`."""
     edges = np.flatnonzero(np.diff(lines, prepend=-2, append=-2) != 1)
     return [

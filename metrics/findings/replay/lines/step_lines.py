@@ -25,7 +25,7 @@ from ccltui.metrics.model.rank_steps import (
     launch_times,
     launched_before_recording,
 )
-from ccltui.parsers.array_types import I64, Bool
+from ccltui.parsers.array_types import I32, I64, Bool
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -137,44 +137,44 @@ class StepLines(Struct, frozen=True):
     reach_ns: I64
     busy_ns: I64
     gap_ns: I64
-    gpu_row: I64
+    gpu_row: I32
     steps: I64
     first: I64
     stop: I64
     origin_ns: I64
     end_ns: I64
-    row: I64
-    line: I64
-    posted: I64
-    resumed: I64
+    row: I32
+    line: I32
+    posted: I32
+    resumed: I32
     waited: Bool
     launched: Bool
     call_start_ns: I64
     call_dur_ns: I64
-    behind: I64
+    behind: I32
 
     @classmethod
     def empty(cls) -> StepLines:
         """No step: a rank that cannot be compared."""
-        none, flags = np.empty(0, np.int64), np.empty(0, np.bool_)
+        none, rows, flags = np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.bool_)
         one = np.zeros(1, np.int64)
-        columns = (none, none, one, one, *(none,) * 10)
-        return cls(*columns, flags, flags, none, none, none)
+        kernels, lines = (none, none, one, one, rows), (none,) * 5
+        return cls(*kernels, *lines, *(rows,) * 4, flags, flags, none, none, rows)
 
     def without_calls(self) -> StepLines:
         """Return the same lines of kernels without their calls."""
-        none, flags = np.empty(0, np.int64), np.empty(0, np.bool_)
+        none, rows, flags = np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.bool_)
         return replace(
             self,
-            row=none,
-            line=none,
-            posted=none,
-            resumed=none,
+            row=rows,
+            line=rows,
+            posted=rows,
+            resumed=rows,
             waited=flags,
             launched=flags,
             call_start_ns=none,
             call_dur_ns=none,
-            behind=none,
+            behind=rows,
         )
 
 
@@ -253,21 +253,21 @@ def step_lines(
         reach_ns=reach,
         busy_ns=busy_ns,
         gap_ns=gap_ns,
-        gpu_row=rows,
+        gpu_row=rows.astype(np.int32),
         steps=steps,
         first=first,
         stop=stop,
         origin_ns=origin,
         end_ns=ended,
-        row=kept,
-        line=line,
-        posted=np.clip(after - first[line], 0, size[line]),
-        resumed=np.clip(resumed - first[line], 0, size[line]),
+        row=kept.astype(np.int32),
+        line=line.astype(np.int32),
+        posted=np.clip(after - first[line], 0, size[line]).astype(np.int32),
+        resumed=np.clip(resumed - first[line], 0, size[line]).astype(np.int32),
         waited=waited,
         launched=launched,
         call_start_ns=call_start,
         call_dur_ns=call_end - call_start,
-        behind=behind,
+        behind=behind.astype(np.int32),
     )
 
 
@@ -311,9 +311,11 @@ def begun_too_early(facts: RankFacts, calls: Calls) -> I64:
     Of those that began while a kernel ran. A send follows the pass that feeds it, so that short
     times are errors of the source: where most are short, the others may be told apart from them.
     """
-    rows = np.flatnonzero((calls.kind == SEND) & ~_has_launch(facts, calls))
-    lines = main_rows(facts)
-    if not len(rows) or not len(lines):
+    rows = np.flatnonzero(calls.kind == SEND)
+    if len(rows):
+        rows = rows[~_has_launch(facts, calls)[rows]]
+    lines = main_rows(facts) if len(rows) else rows
+    if not len(lines):
         return np.empty(0, np.int64)
     gpu = facts.trace.group("gpu")
     start, length = gpu.start_ns.take(lines), gpu.dur_ns.take(lines)
@@ -433,11 +435,10 @@ def _waited(
     by_end = np.argsort(call_end, kind="stable")
     by_end = by_end.compress(inside.take(by_end))
     latest[resumed.take(by_end)] = call_end.take(by_end)  # of equal indices the last is kept
-    next_start = np.where(
-        is_send,
-        _next_start(call_start[~is_transfer], call_end),
-        _next_start(call_start, call_end),
-    )
+    next_start = _next_start(call_start, call_end)
+    if is_send.any():
+        behind_sends = _next_start(call_start[~is_transfer], call_end)
+        next_start = np.where(is_send, behind_sends, next_start)
     chained = inside & (next_start - call_end <= SOON_NS) & (next_start < until)
     return np.asarray((candidate & (call_end >= latest[resumed])) | chained)
 
@@ -508,7 +509,7 @@ def _behind(stream: I64, line: I64, call_start: I64, kernel: I64) -> I64:
 
 
 def _is_transfer(calls: Calls) -> Bool:
-    return np.isin(calls.kind, (SEND, RECV))
+    return np.asarray((calls.kind == SEND) | (calls.kind == RECV))
 
 
 def _chained(behind: I64, line: I64, start: I64, end: I64, is_transfer: Bool) -> I64:
