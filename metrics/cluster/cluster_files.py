@@ -36,10 +36,14 @@ if TYPE_CHECKING:
 
     from ccltui.metrics.result import MetricDefinition
     from ccltui.metrics.view.job_view import View
-    from ccltui.parsers.cluster.benchmark_yaml import ClusterBenchmark
+    from ccltui.parsers.cluster.machine_files import (
+        ClusterBenchmark,
+        GpuTopology,
+        IbPort,
+        NcclTopology,
+    )
     from ccltui.parsers.cluster.nccl_log import NcclLog
     from ccltui.parsers.cluster.nccl_tests import NcclTest
-    from ccltui.parsers.cluster.topology_files import GpuTopology, IbPort, NcclTopology
 
 
 T = TypeVar("T")
@@ -94,16 +98,16 @@ def read_cluster(discovery: Discovery) -> ClusterFiles:
 @lru_cache(maxsize=8)
 def _read(files: tuple[FoundFile, ...]) -> ClusterFiles:
     # imported here, as most directories need none of these readers
-    from ccltui.parsers.cluster.benchmark_yaml import read_cluster_benchmark  # noqa: PLC0415
+    from ccltui.parsers.cluster.machine_files import (  # noqa: PLC0415
+        read_cluster_benchmark,
+        read_gpu_topology,
+        read_ib_status,
+        read_nccl_topology,
+    )
     from ccltui.parsers.cluster.nccl_log import read_nccl_log  # noqa: PLC0415
     from ccltui.parsers.cluster.nccl_tests import (  # noqa: PLC0415
         read_nccl_tests,
         read_nccl_tests_json,
-    )
-    from ccltui.parsers.cluster.topology_files import (  # noqa: PLC0415
-        read_gpu_topology,
-        read_ib_status,
-        read_nccl_topology,
     )
 
     def benchmark(path: Path, *, shown: str) -> ClusterBenchmark:

@@ -23,7 +23,7 @@ from ccltui.metrics.result import Reason
 
 if TYPE_CHECKING:
     from ccltui.metrics.result import Code
-    from ccltui.parsers.cluster.benchmark_yaml import ClusterBenchmark, Measurement
+    from ccltui.parsers.cluster.machine_files import ClusterBenchmark, Measurement
     from ccltui.parsers.cluster.nccl_tests import NcclTest
     from ccltui.parsers.found_files import Discovery
 

@@ -43,7 +43,7 @@ from ccltui.parsers.nsys.text_reports.typed_table import CUT, NumberColumn, Text
 from ccltui.parsers.safe_text import listed, printable
 
 if TYPE_CHECKING:
-    from ccltui.parsers.cluster.benchmark_yaml import ClusterBenchmark, Measurement
+    from ccltui.parsers.cluster.machine_files import ClusterBenchmark, Measurement
     from ccltui.parsers.found_files import Discovery
     from ccltui.parsers.nsys.text_reports.typed_table import Section, StatsText
 

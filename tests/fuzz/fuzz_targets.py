@@ -30,15 +30,15 @@ from msgspec import structs
 from ccltui.config import read_config
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.card.workload_card import FIELDS, read_card
-from ccltui.parsers.cluster.benchmark_yaml import read_cluster_benchmark
-from ccltui.parsers.cluster.nccl_log import read_nccl_log
-from ccltui.parsers.cluster.nccl_tests import read_nccl_tests
-from ccltui.parsers.cluster.ras_json import read_ras
-from ccltui.parsers.cluster.topology_files import (
+from ccltui.parsers.cluster.machine_files import (
+    read_cluster_benchmark,
     read_gpu_topology,
     read_ib_status,
     read_nccl_topology,
 )
+from ccltui.parsers.cluster.nccl_log import read_nccl_log
+from ccltui.parsers.cluster.nccl_tests import read_nccl_tests
+from ccltui.parsers.cluster.ras_json import read_ras
 from ccltui.parsers.columns import RankTrace
 from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.discovery.run_settings import run_sources
@@ -73,8 +73,8 @@ from ccltui.parsers.runs.run_records import (
 )
 from ccltui.parsers.runs.training_log import read_training_log, run_end
 from ccltui.parsers.runs.training_metrics import read_training_metrics
+from ccltui.parsers.side.printed_tables import read_summed
 from ccltui.parsers.side.result_files import names_of, read_expert_load, read_serving
-from ccltui.parsers.side.summed_tables import read_summed
 from ccltui.parsers.store.column_store import Store
 from ccltui.parsers.store.store_entry import COLUMNS_NAME, MANIFEST_NAME, with_checksum
 from ccltui.parsers.text.bounded_text import read_bounded

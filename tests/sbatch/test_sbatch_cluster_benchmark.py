@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ccltui.parsers.cluster.benchmark_yaml import read_cluster_benchmark
+from ccltui.parsers.cluster.machine_files import read_cluster_benchmark
 from cluster_benchmark import report, storage
 from cluster_benchmark.row import GB, Row
 

@@ -20,7 +20,7 @@ from ccltui.tui.input.prompts import ROWS
 from ccltui.tui.panes.events import EVENTS
 from ccltui.tui.panes.files import FILES
 from ccltui.tui.panes.list_pane import Column, ListPane, name_column
-from ccltui.tui.panes.runs import RUNS
+from ccltui.tui.panes.runs_and_machines import RUNS
 from ccltui.tui.panes.steps import STEPS
 from ccltui.tui.panes.text_page import TextPage, tables_of, value_of
 from ccltui.tui.state import pane_states

@@ -16,8 +16,8 @@ from textual.pilot import Pilot
 from ccltui.tui.actions.export import command_line, rows_of
 from ccltui.tui.app import Explorer
 from ccltui.tui.engine.loader import run_load
-from ccltui.tui.panes import machines
-from ccltui.tui.panes.runs import RUNS as RUNS_PANE
+from ccltui.tui.panes import runs_and_machines
+from ccltui.tui.panes.runs_and_machines import RUNS as RUNS_PANE
 from ccltui.tui.state.pane_states import CLUSTER, OVERVIEW, RANKS, RUNS
 
 SIZES = [(80, 24), (120, 40), (200, 50)]
@@ -161,7 +161,7 @@ async def test_machines_say_what_cannot_be(opened: Open, cluster: Path) -> None:
         assert pane(app) == CLUSTER
         text = pane_text(app)
         assert "x problem" in text  # the broken benchmark
-        rows = machines.CLUSTER.rows(app.scene)
+        rows = runs_and_machines.CLUSTER.rows(app.scene)
         assert rows is not None
         marks = {(row.section, row.what): row.mark for row in rows}
         assert marks["GPU 0", "Compute (FP32 matmul)"] == "outlier"

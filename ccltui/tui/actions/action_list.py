@@ -13,7 +13,15 @@ from ccltui.tui.actions import unavailable_reasons as reasons
 from ccltui.tui.actions.action import GENERAL, Action, Effect, Where, only
 from ccltui.tui.moves import chart_moves, drawer, loss_list, time_moves, view_moves
 from ccltui.tui.moves.cursor import no_time
-from ccltui.tui.panes import files, hours, kernels, metrics, parallelism_pane, ranks_pane, runs
+from ccltui.tui.panes import (
+    files,
+    hours,
+    kernels,
+    metrics,
+    parallelism_pane,
+    ranks_pane,
+    runs_and_machines,
+)
 from ccltui.tui.state import pane_states
 from ccltui.tui.state.pane import Pane, all_panes, pane_named
 from ccltui.tui.state.scene import Scene
@@ -77,7 +85,7 @@ _OTHERS: Final[tuple[Action, ...]] = (
     Action("open.capture", ("enter",), "open this capture", "panes", Effect.OPEN_CAPTURE,
            FILES, files.why_no_capture, hint="open"),
     Action("open.run", ("enter",), "traces of this run", "panes", Effect.OPEN_RUN, RUNS,
-           runs.why_no_capture, hint="its traces"),
+           runs_and_machines.why_no_capture, hint="its traces"),
     Action("open.longest", ("enter",), "its longest instance", "panes", kernels.to_longest,
            WORK, kernels.why_no_longest, hint="longest"),
     Action("open.dimension", ("enter",), "its worst collective", "panes",

@@ -25,7 +25,7 @@ from ccltui.tui.input.prompts import windowed
 from ccltui.tui.moves import drawer, loss_list, view_moves
 from ccltui.tui.moves.cursor import in_view, select_at, to_collective, to_time
 from ccltui.tui.options import ExplorerOptions
-from ccltui.tui.panes import files, runs, steps
+from ccltui.tui.panes import files, runs_and_machines, steps
 from ccltui.tui.state.pane import Axis, Pane, drawer_has_keys, gutter, pane_in_view
 from ccltui.tui.state.pane_states import FILES, OVERVIEW
 from ccltui.tui.state.scene import Picked, Scene, rank_name
@@ -472,7 +472,7 @@ class Control:
 
     def _open_run(self) -> None:
         """Open the traces of the selected run, unless they are open already."""
-        capture, job = runs.capture_of_run(self._scene), self._scene.session.job
+        capture, job = runs_and_machines.capture_of_run(self._scene), self._scene.session.job
         if job is not None and capture == job.capture.name:
             self._go(view_moves.open_pane(OVERVIEW)(self._scene), "open.run")
         elif capture is not None:

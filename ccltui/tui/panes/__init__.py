@@ -14,12 +14,11 @@ from ccltui.tui.panes.files import FILES
 from ccltui.tui.panes.hangs import HANGS
 from ccltui.tui.panes.hours import HOURS
 from ccltui.tui.panes.kernels import KERNELS
-from ccltui.tui.panes.machines import CLUSTER
 from ccltui.tui.panes.metrics import METRIC, METRICS
 from ccltui.tui.panes.overview_pane import OVERVIEW
 from ccltui.tui.panes.parallelism_pane import PARALLELISM
 from ccltui.tui.panes.ranks_pane import RANKS
-from ccltui.tui.panes.runs import RUNS
+from ccltui.tui.panes.runs_and_machines import CLUSTER, RUNS
 from ccltui.tui.panes.steps import STEPS
 from ccltui.tui.panes.text_page import REPORTS
 from ccltui.tui.panes.timeline_pane import TIMELINE

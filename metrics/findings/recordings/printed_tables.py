@@ -29,7 +29,13 @@ from ccltui.parsers.nsys.text_reports.typed_table import NumberColumn
 from ccltui.parsers.numbers import counted, duration, percent, percent_cell, time_text
 from ccltui.parsers.safe_text import listed
 from ccltui.parsers.side import SUMMED_TABLE
-from ccltui.parsers.side.profiler_table import MARK, ProfilerTable, TableRow, read_tables
+from ccltui.parsers.side.printed_tables import (
+    MARK,
+    ProfilerTable,
+    TableRow,
+    read_summed,
+    read_tables,
+)
 from ccltui.parsers.text.bounded_text import read_bounded
 
 if TYPE_CHECKING:
@@ -323,8 +329,6 @@ _TABLE_OF: Final = re.compile(
 
 def _summed(view: View, failed: list[str]) -> Iterator[tuple[str, dict[str, Totals]]]:
     """Yield path and tables of each recording that rocprof or nvprof summed up."""
-    from ccltui.parsers.side.summed_tables import read_summed  # noqa: PLC0415  (few have any)
-
     found: dict[str, tuple[str, dict[str, Totals]]] = {}
     for file in view.job.discovery.files_of(SUMMED_TABLE):
         try:

@@ -18,7 +18,7 @@ from ccltui.metrics.compare.compare_profiles import compare_benchmarks
 from ccltui.metrics.model.peaks import find_device
 from ccltui.metrics.registry import find
 from ccltui.metrics.result import Result
-from ccltui.parsers.cluster.benchmark_yaml import (
+from ccltui.parsers.cluster.machine_files import (
     ClusterBenchmark,
     Measurement,
     read_cluster_benchmark,

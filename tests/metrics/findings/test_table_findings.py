@@ -11,7 +11,7 @@ from runs_by_hand import view_of
 
 from ccltui.metrics.catalog.time.findings import answer_of
 from ccltui.metrics.findings.finding import Answer
-from ccltui.parsers.side.profiler_table import tables_in
+from ccltui.parsers.side.printed_tables import tables_in
 
 HOST = ("Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg")
 DEVICE = ("Self CUDA", "Self CUDA %", "CUDA total", "CUDA time avg")

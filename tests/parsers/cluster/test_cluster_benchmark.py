@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ccltui.parsers.cluster.benchmark_yaml import ClusterBenchmark, read_cluster_benchmark
+from ccltui.parsers.cluster.machine_files import ClusterBenchmark, read_cluster_benchmark
 from ccltui.parsers.errors import CardError
 
 PRINTED = """\

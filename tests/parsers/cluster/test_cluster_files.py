@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from ccltui.parsers.cluster.nccl_log import read_nccl_log
-from ccltui.parsers.cluster.nccl_tests import read_nccl_tests
-from ccltui.parsers.cluster.topology_files import (
+from ccltui.parsers.cluster.machine_files import (
     read_gpu_topology,
     read_ib_status,
     read_nccl_topology,
 )
+from ccltui.parsers.cluster.nccl_log import read_nccl_log
+from ccltui.parsers.cluster.nccl_tests import read_nccl_tests
 from ccltui.parsers.errors import TraceError
 
 LOG = """\

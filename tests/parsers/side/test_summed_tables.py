@@ -9,7 +9,7 @@ from runs_by_hand import view_of
 
 from ccltui.metrics.catalog.time.findings import answer_of
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.side.summed_tables import SummedRows, read_summed
+from ccltui.parsers.side.printed_tables import SummedRows, read_summed
 
 KERNELS = """\
 "Name","Calls","TotalDurationNs","AverageNs","Percentage","MinNs","MaxNs","StdDev"

@@ -19,10 +19,10 @@ from ccltui.tui.actions.action_list import by_id
 from ccltui.tui.engine.messages import Fact, FilesRead, JobOpened, LoadEnded
 from ccltui.tui.moves import cursor, loss_list
 from ccltui.tui.options import ExplorerOptions
-from ccltui.tui.panes import first_screen, runs
+from ccltui.tui.panes import first_screen, runs_and_machines
 from ccltui.tui.panes.files import FILES as PANE
 from ccltui.tui.panes.files import file_rows
-from ccltui.tui.panes.runs import RunsQuery
+from ccltui.tui.panes.runs_and_machines import RunsQuery
 from ccltui.tui.state.answers import Answered, Findings
 from ccltui.tui.state.pane_states import FILES, OVERVIEW, RUNS
 from ccltui.tui.state.scene import Scene
@@ -207,23 +207,23 @@ def test_a_run_is_the_capture_in_its_folder() -> None:
     found = Scene(Session("x").opened(two_captures()))
 
     def capture(*names: str) -> str | None:
-        return runs.capture_of_run(listed(found, *names))
+        return runs_and_machines.capture_of_run(listed(found, *names))
 
     assert capture("iteration_5", "b") == "iteration_5"
     assert capture("iteration", "b") is None
-    assert runs.why_no_capture(listed(found, "b", "c")) == (
+    assert runs_and_machines.why_no_capture(listed(found, "b", "c")) == (
         "no trace was recorded in this run: nothing to open"
     )
-    assert runs.why_no_capture(found) == "no run is listed yet"
+    assert runs_and_machines.why_no_capture(found) == "no run is listed yet"
     job = two_captures()
     parts = [msgspec.structs.replace(one, name=f"a/{one.name}") for one in job.discovery.captures]
     discovery = msgspec.structs.replace(job.discovery, captures=tuple(parts))
     nested = Scene(Session("x").opened(replace(job, discovery=discovery)))
-    assert runs.capture_of_run(listed(nested, "a", "b")) == "a/iteration_6"
+    assert runs_and_machines.capture_of_run(listed(nested, "a", "b")) == "a/iteration_6"
     only = msgspec.structs.replace(parts[0], name="")
     discovery = msgspec.structs.replace(job.discovery, captures=(only,))
     whole = Scene(Session("x").opened(replace(job, discovery=discovery)))
-    assert runs.capture_of_run(listed(whole, "run")) == ""
+    assert runs_and_machines.capture_of_run(listed(whole, "run")) == ""
 
 
 async def test_enter_opens_the_traces_of_a_run(start: Start, settle: Settle) -> None:
@@ -233,7 +233,7 @@ async def test_enter_opens_the_traces_of_a_run(start: Start, settle: Settle) -> 
         for at, name in enumerate(("iteration_6", "iteration_5")):
             app._asked[RunsQuery] = RunsQuery(app.scene.session.path)
             shown = listed(app.scene, "iteration_6", "iteration_5")
-            app.scene = own_changed(shown, runs.RUNS.own, row=at)
+            app.scene = own_changed(shown, runs_and_machines.RUNS.own, row=at)
             loads = app._background.loads
             await pilot.press("enter")
             await pilot.pause()
