@@ -1,4 +1,4 @@
-"""Measure the shape of the source tree: folders, module sizes, import levels and cycles.
+"""Measure the shape of the source tree: folders, module sizes, importers, import levels and cycles.
 
 python -m bench.structure [ROOT]
 
@@ -24,6 +24,94 @@ PACKAGES: Final = ("parsers", "metrics", "ccltui")
 """Folders at the top of the repository."""
 
 Graph = Mapping[str, frozenset[str]]
+
+EXTENSIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "a verb or another entry point": (
+        "ccltui.__main__",  # of ``python -m ccltui.ccl_metrics``
+        "ccltui.api",
+        "ccltui.commands.follow_command",
+    ),
+    "a pane, listed in one table": (
+        "ccltui.tui.panes.alignment_pane",
+        "ccltui.tui.panes.compare_pane",
+        "ccltui.tui.panes.events",
+        "ccltui.tui.panes.hangs",
+        "ccltui.tui.panes.overview_pane",
+        "ccltui.tui.panes.timeline_pane",
+    ),
+    "the answer of a kind of recording": (
+        "metrics.findings.recordings.inspector_findings",
+        "metrics.findings.recordings.log_findings",
+        "metrics.findings.recordings.other_recordings",
+        "metrics.findings.recordings.printed_tables",
+    ),
+    "a kind of record that tells of a hang": (
+        "metrics.hangs.flight_hang",
+        "metrics.hangs.ras_hang",
+        "metrics.hangs.watchdog_hang",
+    ),
+    "reports, listed in one table": ("metrics.nsys_reports.table_reports",),
+    "the reader of a format": (
+        "parsers.cluster.ras_json",
+        "parsers.flight_recorder.read_dump",
+        "parsers.nccl_profiler.count_events",
+        "parsers.rocprof.kernel_trace",
+        "parsers.side.printed_tables",
+    ),
+    "a writer, a form of export, an engine, a kind of demo job": (
+        "ccltui.demo.hung_records",
+        "ccltui.demo.large_job",
+        "ccltui.demo.planted.planted_job",
+        "ccltui.export.perfetto_trace",
+        "ccltui.index.dask_engine",
+        "ccltui.report.openmetrics",
+    ),
+}
+"""Modules that one other imports because adding one of its kind is one file and a line, by kind."""
+
+OTHERS_KEPT: Final[Mapping[str, tuple[str, ...]]] = {
+    "it is imported when it is needed, and its importer is of every start": (
+        "ccltui.tui.input.control",
+        "ccltui.tui.input.recording",
+        "ccltui.tui.panes.collective_drawer",
+        "ccltui.tui.panes.first_screen",
+        "ccltui.tui.reducer",
+        "ccltui.tui.serve",
+        "ccltui.tui.start",
+        "ccltui.tui.terminal.driver",
+    ),
+    "it needs a package that is not always installed": ("ccltui.mcp_server.tool_server",),
+    "together with its importer it would be beyond 750 lines": (
+        "ccltui.demo.planted.training_steps",
+        "ccltui.doctor.trace_checks",
+        "ccltui.report.page.sections",
+        "ccltui.tui.chrome.canvas",
+        "ccltui.tui.engine.background",
+        "ccltui.tui.input.picker",
+        "ccltui.tui.panes.event_drawer",
+        "ccltui.tui.panes.metric_tables",
+        "metrics.collectives.implied.implied_groups",
+        "metrics.collectives.implied.implied_transfers",
+        "metrics.collectives.matching.lineup",
+        "metrics.findings.recordings.single_findings",
+        "metrics.findings.waits.link_times",
+        "metrics.hangs.flight_words",
+        "metrics.nsys_reports.alltoall_delays",
+        "parsers.nsys.capture_session",
+        "parsers.nsys.nsys_reader",
+        "parsers.nsys.spilled_events",
+        "parsers.nsys.text_reports.typed_columns",
+        "parsers.runs.step_lines",
+    ),
+    "it is a subject of its own, and its importer only calls it": (
+        "ccltui.report.page.make_page",  # the command parses arguments and writes a file
+        "ccltui.tools.sentences",  # reads the source of all modules for one of the pages
+    ),
+    "it is replaced as a whole where its functions were compiled": (
+        "metrics.arrays.interval_arrays",
+    ),
+}
+"""The other modules that one other imports, by the reason why they are apart from it."""
 
 
 class Module(Struct, frozen=True):
@@ -212,6 +300,19 @@ def shape(modules: Mapping[str, Module], package: str) -> Shape:
     )
 
 
+def lone_modules(modules: Mapping[str, Module]) -> dict[str, str]:
+    """Return the modules that exactly one other imports, each with that one."""
+    importers: dict[str, list[str]] = {}
+    for name, module in modules.items():
+        for other in module.imports:
+            importers.setdefault(other, []).append(name)
+    return {
+        name: found[0]
+        for name, found in sorted(importers.items())
+        if len(found) == 1 and not modules[name].is_package
+    }
+
+
 def shared_names(modules: Mapping[str, Module]) -> dict[str, list[str]]:
     """Return the module names that occur in more than one folder, with their places."""
     places: dict[str, list[str]] = {}
@@ -241,6 +342,13 @@ def main() -> int:
     print(f"cycles of folders: {len(everywhere)}")
     for cycle in everywhere:
         print(f"  {', '.join(cycle)}")
+    lone = lone_modules(modules)
+    extensions = lone.keys() & {name for names in EXTENSIONS.values() for name in names}
+    print(
+        f"modules: {len(modules)}, of which {sum(one.is_package for one in modules.values())} are "
+        f"of folders; imported by one other: {len(lone)}, of which {len(extensions)} are of the "
+        "kinds that are extended"
+    )
     print(f"module names in several folders: {len(shared_names(modules))}")
     return 0
 

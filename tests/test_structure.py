@@ -12,6 +12,11 @@ from bench import structure
 
 ROOT = Path(__file__).resolve().parent.parent
 MOST_LINES = 800
+MOST_MODULES = 575
+"""With those of folders, about 80: each module more is a place more where a reader looks. A new
+metric, pane or format may raise it, a new part of one thing may not."""
+MOST_LONE = 60
+"""Modules that one other imports: such a part is found only by who reads that one."""
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +37,21 @@ def test_a_module_is_short(modules: Mapping[str, structure.Module]) -> None:
     long = {name: module.lines for name, module in modules.items() if module.lines > MOST_LINES}
 
     assert long == {}
+
+
+def test_there_are_few_modules(modules: Mapping[str, structure.Module]) -> None:
+    assert len(modules) <= MOST_MODULES
+
+
+def test_modules_with_one_importer_are_few_and_each_has_a_reason(
+    modules: Mapping[str, structure.Module],
+) -> None:
+    lone = structure.lone_modules(modules)
+    reasons = (*structure.EXTENSIONS.values(), *structure.OTHERS_KEPT.values())
+    kept = [name for names in reasons for name in names]
+
+    assert len(lone) <= MOST_LONE
+    assert sorted(lone) == sorted(kept)
 
 
 def test_every_module_states_its_purpose(modules: Mapping[str, structure.Module]) -> None:
@@ -75,6 +95,15 @@ def test_paths_that_the_guides_name_exist(page: str) -> None:
     }
 
     assert [path for path in named if path not in made and not (ROOT / path).exists()] == []
+
+
+def test_a_module_with_one_importer_is_alone() -> None:
+    def module(name: str, *imports: str) -> structure.Module:
+        return structure.Module(name, Path(f"{name}.py"), 1, frozenset(imports), "")
+
+    modules = {"a": module("a", "b", "c"), "b": module("b", "c"), "c": module("c")}
+
+    assert structure.lone_modules(modules) == {"b": "a"}
 
 
 def test_cycles_and_levels_of_a_small_graph() -> None:
