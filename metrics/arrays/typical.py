@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.reductions import median_along, stable_order
+from ccltui.metrics.arrays.reductions import columns_of, counts_up, median_along, stable_order
 from ccltui.parsers.array_types import F64, I64, Bool
 
 SLOW: Final = 0.05
@@ -128,19 +128,19 @@ def slopes(time: F64, values: F64, *, points: int = MAX_POINTS) -> tuple[F64, F6
     if len(time) < MIN_POINTS:
         return np.zeros(members), np.full(members, UNKNOWN_ERROR)
     order = np.argsort(time, kind="stable")
-    when = _condensed(time[order][:, np.newaxis], points)[:, 0]
-    level = _condensed(values[order], points)
+    when = _condensed(time[order][:, np.newaxis], points)[0]
+    level = _condensed(values if counts_up(order) else values[order], points)
     early, late = _pairs(len(when))
     apart = when[late] > when[early]
     early, late = early[apart], late[apart]
     if not len(early):
         return np.zeros(members), np.full(members, UNKNOWN_ERROR)
-    steep = np.sort(
-        (level[late] - level[early]) / (when[late] - when[early])[:, np.newaxis], axis=0
-    )
-    low, high = _interval(len(steep), len(when))
-    error = (steep[high] - steep[low]) / (2 * Z_99)
-    return median_along(steep), np.maximum(error, LEAST_ERROR)
+    steep = (level[:, late] - level[:, early]) / (when[late] - when[early])
+    steep.sort(axis=1)
+    low, high = _interval(len(early), len(when))
+    error = (steep[:, high] - steep[:, low]) / (2 * Z_99)
+    middle = (steep[:, (len(early) - 1) // 2] + steep[:, len(early) // 2]) / 2
+    return middle, np.maximum(error, LEAST_ERROR)
 
 
 @lru_cache
@@ -151,16 +151,22 @@ def _pairs(count: int) -> tuple[I64, I64]:
 
 
 def _condensed(values: F64, points: int) -> F64:
-    """Medians of at most ``points`` consecutive blocks of rows, equal in length within 1."""
+    """Medians of at most ``points`` consecutive blocks of rows, equal in length within 1.
+
+    Returns:
+        Float64 [m, points]: those of a column side by side.
+    """
     count = len(values)
     if count <= points:
-        return values
+        return np.ascontiguousarray(values.T)
     length, longer = divmod(count, points)
     cut = longer * (length + 1)
-    parts = (values[:cut], length + 1, longer), (values[cut:], length, points - longer)
-    return np.concatenate(
-        [median_along(part.reshape(number, size, -1), 1) for part, size, number in parts if number]
-    )
+    found = np.empty((values.shape[1], points))
+    for column, one in enumerate(columns_of(values)):
+        if longer:
+            found[column, :longer] = median_along(one[:cut].reshape(longer, -1), 1)
+        found[column, longer:] = median_along(one[cut:].reshape(points - longer, -1), 1)
+    return found
 
 
 def _interval(num_slopes: int, num_points: int) -> tuple[int, int]:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from msgspec import Struct
 
-from ccltui.metrics.arrays.by_column import take_columns, take_rows, zeros
+from ccltui.metrics.arrays.by_column import lowest, take_columns, take_rows, zeros
 from ccltui.metrics.arrays.reductions import row_max, row_min, rows_by_value
 from ccltui.metrics.collectives.clocks.clock_model import RESIDUALS, ClockModel
 from ccltui.metrics.collectives.matching.match import (
@@ -215,7 +215,7 @@ def by_start(start_ns: I64, floor_ns: int) -> Lateness:
 
 def _lateness(wait_ns: I64, floor_ns: int) -> Lateness:
     lag = row_max(wait_ns)
-    last = np.where(lag > floor_ns, wait_ns.argmin(axis=1), NO_RANK).astype(np.int32)
+    last = np.where(lag > floor_ns, lowest(wait_ns), NO_RANK).astype(np.int32)
     return Lateness(wait_ns, lag[:, np.newaxis] - wait_ns, lag, last)
 
 

@@ -331,12 +331,13 @@ def blame(
 
     The shares are those of its own and of all blamed instances; None of no instance.
     """
+    last_share, blamed_share, is_any = found.last_share, found.blamed_share, found.last_count.any()
     return {
         labels[i]: {
             "due_wait_us": microseconds(int(due_ns[i])),
             "last_count": int(found.last_count[i]),
-            "last_share": float(found.last_share[i]) if found.took_part[i] else None,
-            "blamed_share": float(found.blamed_share[i]) if found.last_count.any() else None,
+            "last_share": float(last_share[i]) if found.took_part[i] else None,
+            "blamed_share": float(blamed_share[i]) if is_any else None,
             "caused_wait_us": microseconds(int(found.caused_wait_ns[i])),
         }
         for i in present

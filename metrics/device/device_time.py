@@ -92,7 +92,7 @@ def require_communication_on_device(ranks: Sequence[RankView]) -> None:
     """
     every = [rank.recorded_calls for rank in ranks]
     hosted = [calls for calls in every if len(calls) and calls.source != "kernel"]
-    if hosted and not any(len(rank.facts.busy[0]) for rank in ranks):
+    if hosted and not any(len(rank.facts.in_collectives) for rank in ranks):
         source = hosted[0].source
         raise refuse(
             "no_collectives",

@@ -8,6 +8,7 @@ used.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -295,8 +296,16 @@ def _of_one_value(
     if not all(map(is_one_value, columns.values())):
         return function(**columns)
     count = len(next(iter(columns.values())))
-    found = function(**{name: column[:1] for name, column in columns.items()})
-    return tuple(repeated(column, count) for column in found)
+    values = tuple((name, one.dtype.str, one[0].item()) for name, one in columns.items())
+    return tuple(repeated(column, count) for column in _of_values(function, values))
+
+
+@lru_cache(maxsize=1 << 10)
+def _of_values(
+    function: Callable[..., tuple[npt.NDArray[Any], ...]], values: tuple[tuple[str, str, int], ...]
+) -> tuple[npt.NDArray[Any], ...]:
+    """Call a function with columns of one row, of which the ranks of a job have few."""
+    return function(**{name: np.array([value], dtype) for name, dtype, value in values})
 
 
 def _sizes(

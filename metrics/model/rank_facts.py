@@ -72,6 +72,7 @@ def untimed_gaps(trace: RankTrace, launched_ns: I64) -> Intervals:
 
 _T = TypeVar("_T")
 _LAUNCHES = ("launch_row", "launched_ns")
+_BUSY = ("in_collectives", "in_computation", "in_copies")
 _DETAILS = (
     *_LAUNCHES,
     "device_work",
@@ -179,7 +180,8 @@ class RankFacts:
     def forget_intervals(self) -> None:
         """Free merged intervals too, and columns of the trace that are mapped or unpacked."""
         self.forget_details()
-        self.__dict__.pop("busy", None)
+        for name in _BUSY:
+            self.__dict__.pop(name, None)
         release(self.trace)
 
     @property
@@ -202,15 +204,31 @@ class RankFacts:
         """Whether kernels were recorded; a CPU-only trace has none."""
         return bool((self.classes <= COMP).any())
 
-    @cached_property
-    @fact("busy")
+    @property
     def busy(self) -> tuple[Intervals, Intervals, Intervals]:
         """Merged intervals of COMM, COMP and MEM over all streams."""
-        gpu = self.trace.group("gpu")
-        start_ns, end_ns = gpu.start_ns, gpu.end_ns
-        chosen = [np.flatnonzero(self.classes == kind) for kind in (COMM, COMP, MEM)]
-        comm, comp, mem = (union(start_ns.take(rows), end_ns.take(rows)) for rows in chosen)
-        return comm, comp, mem
+        return self.in_collectives, self.in_computation, self.in_copies
+
+    @cached_property
+    def in_collectives(self) -> Intervals:
+        """Time in any collective."""
+        return self._time_of(COMM)
+
+    @cached_property
+    def in_computation(self) -> Intervals:
+        """Time in any computation."""
+        return self._time_of(COMP)
+
+    @cached_property
+    def in_copies(self) -> Intervals:
+        """Time in any copy or fill."""
+        return self._time_of(MEM)
+
+    @fact("busy")
+    def _time_of(self, kind: int) -> Intervals:
+        gpu, rows = self.trace.group("gpu"), np.flatnonzero(self.classes == kind)
+        start_ns = gpu.start_ns.take(rows)
+        return union(start_ns, start_ns + gpu.dur_ns.take(rows))
 
     @cached_property
     def device_work(self) -> Intervals:

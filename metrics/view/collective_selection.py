@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from msgspec import Struct
 
+from ccltui.metrics.arrays.by_column import take_columns, two_lowest
 from ccltui.metrics.arrays.reductions import row_any
 from ccltui.metrics.collectives.arrivals import GroupArrivals, Lateness, clock_free
 from ccltui.metrics.collectives.lag_tables import Chosen, choose
@@ -200,9 +201,9 @@ def _selected_rows(rank: RankView) -> Bool | None:
 
 
 def _rows_in_view(arrived: GroupArrivals, columns: I64, masks: Sequence[Bool | None]) -> Bool:
-    rows = arrived.match.rows[:, columns]
-    present = rows >= 0
+    rows = take_columns(arrived.match.rows, columns.tolist())
     inside = np.ones(len(rows), np.bool_)
+    present = inside[:, np.newaxis] if rows.min(initial=0) >= 0 else rows >= 0
     if any(mask is not None for mask in masks):
         never = np.iinfo(np.int64).max
         first = np.where(present, arrived.start_ns[:, columns], never).argmin(axis=1)
@@ -300,12 +301,10 @@ def _of_part(part: Part, ranks: Mapping[str, RankView], floor_ns: int) -> Expose
     mask = _rows(part)
     rows = np.flatnonzero(mask)
     lateness = _lateness_of(part, mask, floor_ns)
-    wait = lateness.wait_ns
-    two = np.argpartition(wait, 1, axis=1)[:, :2]
-    second = np.where(two[:, 0] == wait.argmin(axis=1), two[:, 1], two[:, 0])
-    gap = wait[np.arange(len(wait)), second]
     # By member, as the loop goes: with a thousand members each row of instances is 8 KB.
-    wait = np.asfortranarray(wait)
+    wait = np.asfortranarray(lateness.wait_ns)
+    second = two_lowest(wait)[1]
+    gap = wait[np.arange(len(wait)), second]
     exposed, beyond = np.zeros_like(wait), np.zeros(len(wait), np.int64)
     for place, column in enumerate(part.columns.tolist()):
         rank = ranks[part.arrived.labels[column]]

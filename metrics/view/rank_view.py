@@ -381,13 +381,13 @@ class RankView:
     def comm(self) -> Intervals:
         """Measured time in collective kernels of the chosen groups."""
         if self.selection.chosen is None:
-            return self.facts.busy[0] & self.windows
+            return self.facts.in_collectives & self.windows
         return union(self.device_calls.start_ns, self.device_calls.end_ns) & self.windows
 
     @cached_property
     def comp(self) -> Intervals:
         """Measured time in computation kernels."""
-        return self.facts.busy[1] & self.windows
+        return self.facts.in_computation & self.windows
 
     @cached_property
     def useful(self) -> Intervals:
@@ -433,7 +433,7 @@ class RankView:
     @cached_property
     def mem(self) -> Intervals:
         """Measured time in copies and fills."""
-        return self.facts.busy[2] & self.windows
+        return self.facts.in_copies & self.windows
 
     @cached_property
     def occupied(self) -> Intervals:

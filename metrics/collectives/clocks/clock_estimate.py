@@ -52,6 +52,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ccltui.metrics.arrays.reductions import (
+    columns_of,
     distinct_values,
     median_along,
     quantile,
@@ -377,8 +378,10 @@ class _Sample(Struct, frozen=True):
 
     def residual(self, drift: F64, offsets: F64) -> F64:
         """Return the deviations without drift (ns per s) and offsets (ns), float64 ns [n, m]."""
-        rest = self.deviation - offsets[self.members]
-        rate = drift[self.members]
+        rate, ahead = drift[self.members], offsets[self.members]
+        if not rate.any() and not ahead.any():
+            return self.deviation  # the median of its rows is 0
+        rest = self.deviation - ahead
         if rate.any():
             rest -= self.time[:, np.newaxis] * rate
         return np.asarray(rest - median_along(rest, 1)[:, np.newaxis])
@@ -435,18 +438,20 @@ def estimate_clocks(
         untimed += added
         if added:
             evidence = "transfers" if evidence == "none" else f"{evidence} and transfers"
-    reference_ns, samples = _with_times(untimed, count)
+    rough = _offsets(untimed, np.zeros(count), count)
+    reference_ns, samples = _with_times(untimed, rough)
     drift = _drift(samples, _hosts(part))
     drift[np.abs(drift) > MAX_DRIFT_PPB] = 0.0  # the residuals say how far off that clock is
-    offsets = _offsets(samples, drift, count)
+    offsets = _offsets(samples, drift, count) if drift.any() else rough
     spread = _residuals(samples, drift, offsets)
     if evidence == "uncertain matches":
         offsets, joined = _pooled(part, np.zeros(count), np.arange(count), spread)
         drift = np.zeros(count)
     else:
         linked = components([sample.members for sample in samples], count)
-        offsets, joined = _pooled(part, offsets, linked, spread)
-        spread = _residuals(samples, drift, offsets)
+        apart, (offsets, joined) = offsets, _pooled(part, offsets, linked, spread)
+        if not np.array_equal(apart, offsets):
+            spread = _residuals(samples, drift, offsets)
     clocks = {item.label: Clock() for item in inputs}
     size = np.bincount(joined, minlength=count)
     for index, item in enumerate(part):
@@ -506,15 +511,14 @@ def _transfer_samples(
     return samples
 
 
-def _with_times(samples: Sequence[_Sample], count: int) -> tuple[int, list[_Sample]]:
-    """Return the reference time and the samples with times relative to it.
+def _with_times(samples: Sequence[_Sample], rough: F64) -> tuple[int, list[_Sample]]:
+    """Return the reference time and the samples with times relative to it, by offsets of the ranks.
 
     The reference time is the middle of all collectives on the common clock, on which drifts count
     from it, so that a large offset of a rank does not shift it.
     """
     if not samples:
         return 0, []
-    rough = _offsets(samples, np.zeros(count), count)
     extents = [sample.extent_ns(rough) for sample in samples]
     reference_ns = (min(first for first, _ in extents) + max(last for _, last in extents)) // 2
     return reference_ns, [sample.with_times(rough, reference_ns) for sample in samples]
@@ -570,9 +574,9 @@ def _residuals(samples: Sequence[_Sample], drift: F64, offsets: F64) -> list[F64
     found: list[list[F64]] = [[] for _ in offsets]
     for sample in samples:
         rest = np.abs(sample.residual(drift, offsets))
-        for column, member in enumerate(sample.members.tolist()):
-            found[member].append(rest[:, column])
-    return [np.concatenate([np.empty(0), *parts]) for parts in found]
+        for column, member in zip(columns_of(rest), sample.members.tolist(), strict=True):
+            found[member].append(column)
+    return [one[0] if len(one) == 1 else np.concatenate([np.empty(0), *one]) for one in found]
 
 
 def _pooled(
@@ -611,8 +615,8 @@ def _pool(offsets: F64, members: I64, spread: Sequence[F64]) -> float:
     """Set offsets that agree with the median of the members to it, in place, and return it."""
     middle = float(median_along(offsets[members]))
     for member in members.tolist():
-        own = nearest_rank(spread[member], 0.95) if len(spread[member]) else 0.0
-        if abs(offsets[member] - middle) <= max(own, ONE_CLOCK_NS):
+        apart, own = abs(offsets[member] - middle), spread[member]
+        if apart <= ONE_CLOCK_NS or (len(own) and apart <= nearest_rank(own, 0.95)):
             offsets[member] = middle
     return middle
 
@@ -642,7 +646,8 @@ def _widest(residual: int | None, clocks: Iterable[Clock]) -> int | None:
 
 
 def _residual_is_small(spread: F64) -> bool:
-    return not len(spread) or nearest_rank(spread, 0.95) <= MAX_RESIDUAL_NS
+    is_small = not len(spread) or float(spread.max()) <= MAX_RESIDUAL_NS
+    return is_small or nearest_rank(spread, 0.95) <= MAX_RESIDUAL_NS
 
 
 def _clock(offset: float, spread: F64, drift: float, lowest: int | None, known: bool) -> Clock:

@@ -229,6 +229,9 @@ def line_up(
     and each type is lined up separately. ``ahead`` are the clock differences of the members; None
     where not all are known.
     """
+    level = None if by_type else _common_sequence(members)
+    if level is not None:
+        return Line.in_order(len(members[0].rows), len(members), level)
     numbered = [np.flatnonzero(member.column("seq") >= 0) for member in members]
     every = [np.arange(len(member.rows)) for member in members]
     if not by_type and all(len(positions) for positions in numbered):
@@ -251,6 +254,34 @@ def line_up(
         ],
         len(members),
     )
+
+
+def _common_sequence(members: Sequence[Member]) -> int | None:
+    """Return the level of evidence where all members have the same sequence of calls, else None.
+
+    That is the same sequence numbers in one communicator, ascending, and calls of the same type and
+    sizes: most groups of a job in which nothing is missing.
+    """
+    first = members[0]
+    seq, tokens, elements = first.column("seq"), first.tokens, first.column("in_elems")
+    ids = [_only_communicator(member) for member in members]
+    if not len(seq) or seq[0] < 0 or not (seq[1:] > seq[:-1]).all() or ids.count(ids[0]) < len(ids):
+        return None
+    alike = _equal_to(seq), _equal_to(tokens), _equal_to(elements)
+    for member in members[1:]:
+        columns = member.column("seq"), member.tokens, member.column("in_elems")
+        if not all(is_equal(one) for is_equal, one in zip(alike, columns, strict=True)):
+            return None
+    return None if ids[0] is None else COMMUNICATOR if ids[0] else SEQUENCE
+
+
+def _only_communicator(member: Member) -> int | None:
+    """Return the identifier of the communicator of all calls of a member, None of several."""
+    ids = member.calls.comms_id
+    if is_one_value(ids):
+        return int(ids[0])
+    found = distinct_values(ids[member.rows])
+    return int(found[0]) if len(found) == 1 else None
 
 
 def _by_sequence(members: Sequence[Member], subsets: Sequence[I64]) -> Line:

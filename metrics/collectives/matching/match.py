@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final
 
 import numpy as np
@@ -27,10 +27,10 @@ from msgspec.structs import replace
 from ccltui.metrics.arrays.by_column import take_columns, take_rows
 from ccltui.metrics.arrays.reductions import (
     distinct_values,
+    is_one_value,
     median_along,
     row_all,
     rows_by_value,
-    unique_counts,
 )
 from ccltui.metrics.collectives.matching.align_calls import ClockDifference
 from ccltui.metrics.collectives.matching.lineup import by_order, line_up
@@ -295,7 +295,9 @@ def _between_two(calls: Calls) -> Bool:
 
 def _unnamed_libraries(calls: Sequence[Calls], known: Bool) -> I64:
     """Return the libraries of all collectives that name no group, ascending."""
-    rows = [~_between_two(one) & ~known[one.group] for one in calls]
+    unknown = ~known
+    calls = [one for one in calls if unknown[distinct_values(one.group)].any()]
+    rows = [~_between_two(one) & unknown[one.group] for one in calls]
     found = [one.library[mask] for one, mask in zip(calls, rows, strict=True)]
     return distinct_values(np.concatenate([*found, np.empty(0, np.int8)])).astype(np.int64)
 
@@ -306,13 +308,24 @@ def _rows_by_group(calls: Calls, known: Bool, libraries: I64) -> dict[int, I64]:
     Groups whose ranks no file states (``known`` is False) cannot be identified across ranks and
     become ``IMPLIED``, or a lower index by the library of the kernel.
     """
+    are_alike = all(is_one_value(one) for one in (calls.group, calls.kind, calls.dst))
+    if are_alike and known[calls.group[0]]:
+        return {} if _between_two(calls)[0] else {int(calls.group[0]): _first_rows(len(calls))}
     rows = np.flatnonzero(~_between_two(calls))
-    unnamed = IMPLIED - np.searchsorted(libraries, calls.library[rows]).astype(np.int32)
-    group = np.where(known[calls.group[rows]], calls.group[rows], unnamed)
-    order = np.argsort(group, kind="stable")
-    found, counts = unique_counts(group)
-    parts = np.split(rows[order], np.cumsum(counts)[:-1]) if len(found) else []
-    return {int(index): part for index, part in zip(found, parts, strict=True)}
+    group = calls.group[rows]
+    is_known = known[group]
+    if not is_known.all():
+        unnamed = IMPLIED - np.searchsorted(libraries, calls.library[rows]).astype(np.int32)
+        group = np.where(is_known, group, unnamed)
+    return {index: rows[here] for index, here in rows_by_value(group)}
+
+
+@lru_cache(maxsize=8)
+def _first_rows(count: int) -> I64:
+    """Return the rows below a number: one array for the ranks with as many calls each."""
+    rows = np.arange(count)
+    rows.flags.writeable = False
+    return rows
 
 
 def _match_group(
@@ -338,6 +351,8 @@ def _match_group(
 
     def rows_of(positions: I64) -> I64:
         rows = slice(None) if is_ordered else order
+        if is_ordered and line.is_in_order and all(one.rows is members[0].rows for one in members):
+            return np.broadcast_to(members[0].rows[:, np.newaxis], positions.shape)
         found = np.empty((len(members), len(order)), np.int64)
         for i, one in enumerate(members):
             found[i] = pick(one.rows, positions[rows, i])

@@ -19,13 +19,12 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import (
+    counts_up,
     distinct_values,
     is_one_value,
     median_along,
     repeated,
     row_all,
-    row_max,
-    row_min,
     taken,
 )
 from ccltui.metrics.arrays.statistics import rank_place
@@ -106,6 +105,12 @@ class Line(Struct, frozen=True):
         return cls(positions, level, positions, np.zeros(len(positions), np.bool_))
 
     @classmethod
+    def in_order(cls, count: int, members: int, level: int) -> Line:
+        """Create ``count`` lines of the k-th call of each member, in a few bytes."""
+        positions = np.broadcast_to(np.arange(count)[:, np.newaxis], (count, members))
+        return cls.of(positions, np.full(count, level, np.int8))
+
+    @classmethod
     def joined(cls, lines: Sequence[Line], members: int) -> Line:
         """Concatenate several sets of lines."""
         empty = cls.of(np.empty((0, members), np.int64), np.empty(0, np.int8))
@@ -120,15 +125,22 @@ class Line(Struct, frozen=True):
         )
 
     @property
+    def is_in_order(self) -> bool:
+        """Whether the lines are those of `in_order`."""
+        return self.positions.size > 1 and not self.positions.strides[1]
+
+    @property
     def has_pieces(self) -> bool:
         """Whether any collective has several kernels on a rank."""
         return self.last is not self.positions and bool((self.last != self.positions).any())
 
 
 def pick(values: I64, positions: I64) -> I64:
-    """Return ``values`` at ``positions``, -1 where the position is -1."""
+    """Return ``values`` at ``positions``, -1 where that is -1; the values themselves of all."""
     if not len(values):
         return np.full(positions.shape, MISSING, np.int64)
+    if len(positions) == len(values) and counts_up(positions):
+        return values
     if positions.min(initial=0) >= 0:
         return taken(values, positions)
     return np.where(positions >= 0, values.take(np.maximum(positions, 0)), MISSING)
@@ -188,47 +200,47 @@ def middle_and_rank(values: F64 | I64, share: float) -> tuple[float, float]:
     return (float(ordered[low]) + float(ordered[high])) / 2, float(ordered[index])
 
 
-def member_offsets(end_ns: I64) -> I64:
+def member_offsets(deviation: F64) -> I64:
     """Return the clock offset of each member against the median of its group, int64 ns [m].
 
     0 where the offset is at most ``ONE_CLOCK_NS``, which devices on one clock reach too, or at most
-    the p95 of the scatter of the ends around it. Without an instance all are 0.
+    the p95 of the scatter of the ends around it. ``deviation`` [n, m] is that of `end_deviation`;
+    without an instance all are 0.
     """
-    if not len(end_ns):
-        return np.zeros(end_ns.shape[1], np.int64)
-    deviation = end_deviation(end_ns)
+    if not len(deviation):
+        return np.zeros(deviation.shape[1], np.int64)
     offsets = median_along(deviation)
-    scatter = np.abs(deviation - offsets)
-    hidden = [
-        abs(offset) <= max(nearest_rank(column, 0.95), ONE_CLOCK_NS)
-        for offset, column in zip(offsets, scatter.T, strict=True)
-    ]
+    hidden = np.abs(offsets) <= ONE_CLOCK_NS
+    for member in np.flatnonzero(~hidden).tolist():
+        scatter = np.abs(deviation[:, member] - offsets[member])
+        # fewer lie below the offset than below the p95
+        below = np.count_nonzero(scatter < abs(offsets[member]))
+        hidden[member] = below <= rank_place(len(scatter), 0.95)
     return np.where(hidden, 0, np.rint(offsets)).astype(np.int64)
 
 
-def drifts(end_ns: I64, times_ns: I64) -> I64:
-    """Return how far each member's clock has drifted from the median at each time, int64 ns [t, m].
+class Drifts(Struct, frozen=True):
+    """Drift of each member's clock from the median, ns per s, since a time of the first member.
 
-    Counted from the middle of the instances ``end_ns`` [n, m], on the first member's clock; 0
-    where the 99 % interval of the drift includes 0.
+    ``rates`` are 0 where the 99 % interval of the drift includes 0.
     """
-    nothing = np.broadcast_to(np.zeros(1, np.int64), (len(times_ns), end_ns.shape[1]))
-    if not len(end_ns):
-        return nothing
-    middle = int(median_along(end_ns[:, 0]))
-    rates, errors = slopes((end_ns[:, 0] - middle) / 1e9, end_deviation(end_ns))
-    rates = np.where(np.abs(rates) > Z_99 * errors, rates, 0.0)
-    if not rates.any():
-        return nothing
-    return np.rint((times_ns - middle)[:, np.newaxis] / 1e9 * rates).astype(np.int64)
 
+    rates: F64
+    middle_ns: int
 
-def missed_ns(start_ns: I64, end_ns: I64) -> I64:
-    """The overlap test on one clock: max start - min end, per instance of [n, m]; ns [n].
+    @classmethod
+    def of(cls, end_ns: I64, deviation: F64) -> Drifts:
+        """Estimate drifts from ends [n, m] and their `end_deviation`."""
+        if not len(end_ns):
+            return cls(np.zeros(end_ns.shape[1]), 0)
+        middle = int(median_along(end_ns[:, 0]))
+        rates, errors = slopes((end_ns[:, 0] - middle) / 1e9, deviation)
+        return cls(np.where(np.abs(rates) > Z_99 * errors, rates, 0.0), middle)
 
-    Above 0 a member ended before the last one started.
-    """
-    return np.asarray(row_max(start_ns) - row_min(end_ns))
+    def since(self, member: int, times_ns: I64) -> I64:
+        """Return how far a clock has drifted at times of the first member, int64 ns [t]."""
+        drifted = (times_ns - self.middle_ns) / 1e9 * self.rates[member]
+        return np.asarray(np.rint(drifted), np.int64)
 
 
 LOW, MEDIUM, HIGH = 0, 1, 2
@@ -409,50 +421,97 @@ def waits_for_one(dur_ns: I64, spread_ns: I64, usual_ns: float) -> Bool:
     if not len(dur_ns):
         return np.zeros(0, np.bool_)
     shortest = np.partition(dur_ns, 1, axis=1)
+    return _is_lone(shortest[:, 0], shortest[:, 1], spread_ns, usual_ns)
+
+
+def _is_lone(shortest_ns: I64, second_ns: I64, spread_ns: I64, usual_ns: float) -> Bool:
     apart = np.maximum(spread_ns, usual_ns)
-    waits = shortest[:, 1] - shortest[:, 0]
+    waits = second_ns - shortest_ns
     return np.asarray(waits > np.maximum(MIN_LONE_WAIT_NS, STRAY_FACTOR * apart))
 
 
 def _tested(members: Sequence[Member], line: Line, kind: I64, usable: Bool) -> _Tested:
-    positions = line.positions
-    complete = row_all(positions >= 0)
+    complete = row_all(line.positions >= 0)
     whole = bool(complete.all())
-    first, last = (one if whole else one[complete] for one in (positions, line.last))
-    start = np.stack([m.start_ns[first[:, i]] for i, m in enumerate(members)]).T
-    end = np.stack([m.end_ns[last[:, i]] for i, m in enumerate(members)]).T
-    witness = usable[complete]
-    dependent = witness & fully_dependent(kind[complete])
+    first, last = (one if whole else one[complete] for one in (line.positions, line.last))
+    witness, mutual = usable[complete], fully_dependent(kind[complete])
+    dependent = witness & mutual
+    mutual |= exchange(kind[complete])
     tested = np.flatnonzero(dependent if dependent.any() else witness)
     some = evenly(tested)
-    offsets = member_offsets(end[some])
-    drifted = drifts(end[some], end[:, 0])
-    apart = offsets if is_one_value(drifted) else offsets + drifted
-    result = np.full(len(positions), -1, np.int8)
-    on_one_clock = end - apart
-    spread = row_max(on_one_clock) - row_min(on_one_clock)
+    end = np.stack([pick(m.end_ns, last[some, i]) for i, m in enumerate(members)]).T
+    deviation = end_deviation(end) if len(end) else end.astype(np.float64)
+    offsets, drifts = member_offsets(deviation), Drifts.of(end, deviation)
+    edges = _edges(members, first, last, offsets, drifts)
+    spread = edges.last_end_ns - edges.first_end_ns
     usual = nearest_rank(spread[some], 0.95) if len(some) else 0.0
-    missed, error = missed_ns(start - apart, on_one_clock), _error_of_ends(on_one_clock[some])
-    mutual = fully_dependent(kind[complete]) | exchange(kind[complete])
-    allowed = np.where(mutual, np.minimum(error, MISSED_SHARE * row_max(end - start)), 0)
+    missed, error = edges.last_start_ns - edges.first_end_ns, 0.0
+    if (missed > 0).any():  # else no end is too early
+        is_one_clock = not offsets.any() and not drifts.rates.any()
+        error = _error_of_ends(deviation if is_one_clock else _corrected(end, offsets, drifts))
+    allowed = np.where(mutual, np.minimum(error, MISSED_SHARE * edges.longest_ns), 0)
+    result = np.full(len(complete), -1, np.int8)
     result[complete] = missed <= allowed
-    unsure = np.zeros(len(positions), np.bool_)
+    unsure, stray, lone = np.zeros((3, len(complete)), np.bool_)
     unsure[complete] = mutual & (missed > allowed) & (missed <= error)
-    stray = np.zeros(len(positions), np.bool_)
     stray[complete] = spread > max(ONE_CLOCK_NS, STRAY_FACTOR * usual)
-    waiting = np.flatnonzero(witness & mutual)
-    lone = np.zeros(len(positions), np.bool_)
-    place = np.flatnonzero(complete)[waiting]
-    lone[place] = waits_for_one((end - start)[waiting], spread[waiting], usual)
+    lone[complete] = witness & mutual & _is_lone(edges.shortest_ns, edges.second_ns, spread, usual)
     return _Tested(result, unsure, stray, offsets, lone)
 
 
-def _error_of_ends(end_ns: I64) -> float:
-    """Return by how much an end may be too early on one clock, ns."""
+class _Edges(Struct, frozen=True):
+    """First and last start and end of n lines on one clock, and durations of members; int64 ns."""
+
+    last_start_ns: I64
+    first_end_ns: I64
+    last_end_ns: I64
+    longest_ns: I64
+    shortest_ns: I64
+    second_ns: I64  # the last but one in length, of two members or more
+
+
+def _edges(
+    members: Sequence[Member], first: I64, last: I64, offsets: I64, drifts: Drifts
+) -> _Edges:
+    """Find the edges of complete lines, member by member: tables of all take memory and time.
+
+    The overlap test is last start - first end: above 0 a member ended before the last one started.
+    """
+    count = len(first)
+    last_start, last_end, longest = np.full((3, count), np.iinfo(np.int64).min)
+    first_end, shortest, second = np.full((3, count), _NEVER)
+    time = pick(members[0].end_ns, last[:, 0])
+    for index, member in enumerate(members):
+        start, end = pick(member.start_ns, first[:, index]), pick(member.end_ns, last[:, index])
+        dur = end - start
+        np.maximum(longest, dur, out=longest)
+        np.minimum(second, np.maximum(shortest, dur), out=second)
+        np.minimum(shortest, dur, out=shortest)
+        if drifts.rates[index] or offsets[index]:
+            apart = offsets[index] + drifts.since(index, time)
+            start, end = start - apart, end - apart
+        np.maximum(last_start, start, out=last_start)
+        np.maximum(last_end, end, out=last_end)
+        np.minimum(first_end, end, out=first_end)
+    return _Edges(last_start, first_end, last_end, longest, shortest, second)
+
+
+def _corrected(end_ns: I64, offsets: I64, drifts: Drifts) -> F64:
+    """Return the `end_deviation` of ends [n, m] on one clock."""
     if not len(end_ns):
+        return end_ns.astype(np.float64)
+    ends = end_ns - offsets
+    for member in np.flatnonzero(drifts.rates).tolist():
+        ends[:, member] -= drifts.since(member, end_ns[:, 0])
+    return end_deviation(ends)
+
+
+def _error_of_ends(deviation: F64) -> float:
+    """Return by how much an end may be too early on one clock, ns, by the deviations of ends."""
+    if not len(deviation):
         return TOLERANCE_NS
-    deviation = np.abs(end_deviation(end_ns)).ravel()
-    return min(max(nearest_rank(deviation, 0.95), TOLERANCE_NS), ONE_CLOCK_NS)
+    usual = nearest_rank(np.abs(deviation).ravel(), 0.95)
+    return min(max(usual, TOLERANCE_NS), ONE_CLOCK_NS)
 
 
 def _unproven(level: I8, usable: Bool, offsets: I64) -> Bool:
@@ -482,8 +541,10 @@ def _confidence(
 
 def _first_start(members: Sequence[Member], positions: I64, offsets: I64) -> I64:
     earliest = np.full(len(positions), _NEVER, np.int64)
+    present = positions.min(initial=0) >= 0
     for index, member in enumerate(members):
         place = positions[:, index]
         start = pick(member.start_ns, place) - offsets[index]
-        np.minimum(earliest, np.where(place < 0, _NEVER, start), out=earliest)
+        start = start if present else np.where(place < 0, _NEVER, start)
+        np.minimum(earliest, start, out=earliest)
     return earliest

@@ -465,7 +465,7 @@ class Activity:
     def compute(self) -> Intervals:
         """Time in computation."""
         if self._facts.has_kernels:
-            return self._facts.busy[1]
+            return self._facts.in_computation
         start, dur, _ = self.work
         return union(start, start + dur)
 
@@ -482,7 +482,7 @@ class Activity:
     @cached_property
     def all_copies(self) -> Intervals:
         """Time in copies and fills."""
-        return self._facts.busy[2]
+        return self._facts.in_copies
 
     @cached_property
     def host(self) -> HostWork:

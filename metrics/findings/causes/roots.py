@@ -19,6 +19,7 @@ from msgspec import Struct, structs
 from msgspec.structs import replace
 
 from ccltui.metrics.arrays.bootstrap import drawn_places
+from ccltui.metrics.arrays.by_column import take_rows
 from ccltui.metrics.arrays.reductions import distinct_values, row_min, row_sum
 from ccltui.metrics.arrays.statistics import ratio
 from ccltui.metrics.collectives.arrivals import GroupArrivals
@@ -103,7 +104,9 @@ def late_arrivals_of(view: View, limit: int) -> list[LateArrivals]:
 def _late_arrivals(view: View, limit: int) -> list[LateArrivals]:
     parts = parts_of(view)
     rows = [_rows(part) for part in parts]
-    waits = [row_sum(part.arrived.wait_ns[one]) for part, one in zip(parts, rows, strict=True)]
+    waits = [
+        row_sum(take_rows(part.arrived.wait_ns, one)) for part, one in zip(parts, rows, strict=True)
+    ]
     together = np.concatenate([np.empty(0, np.int64), *waits])
     least = 0
     if len(together) > limit:

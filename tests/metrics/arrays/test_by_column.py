@@ -56,3 +56,14 @@ def test_rows_are_those_that_numpy_takes(rows: list[int]) -> None:
     for given in (values, np.asfortranarray(values), values[:, 0]):
         found = by_column.take_rows(given, np.array(rows, np.int64))
         assert found.tolist() == given[rows].tolist()
+
+
+@pytest.mark.parametrize("columns", [2, 3, 9])
+def test_columns_with_the_lowest_numbers(columns: int) -> None:
+    values = np.random.default_rng(columns).integers(0, 6, (200, columns))
+    ordered = np.argsort(values, axis=1, kind="stable")  # the first of equal ones comes first
+
+    first, second = by_column.two_lowest(values)
+
+    assert first.tolist() == by_column.lowest(values).tolist() == ordered[:, 0].tolist()
+    assert second.tolist() == ordered[:, 1].tolist()

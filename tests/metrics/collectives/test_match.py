@@ -8,6 +8,7 @@ from calls_by_hand import Call, group, member
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ccltui.metrics.collectives.matching import lineup
 from ccltui.metrics.collectives.matching.match import (
     HIGH,
     LOW,
@@ -80,6 +81,32 @@ def test_a_sequence_number_gives_level_two_and_without_sizes_medium_confidence()
 
     assert match.level.tolist() == [2] * 3
     assert match.confidence.tolist() == [LOW, MEDIUM, MEDIUM]
+
+
+@pytest.mark.parametrize("comms_id", [0, 7])
+@pytest.mark.parametrize("before", [0, 3])
+def test_the_same_sequence_on_all_ranks_is_matched_like_any_other(
+    monkeypatch: pytest.MonkeyPatch, comms_id: int, before: int
+) -> None:
+    late_us = (0, 9, 4)
+    calls = [
+        [
+            *(Call(10 * i, 10 * i + 5, group=-1) for i in range(before)),
+            *train(70, late_us=late, sequence=True, comms_id=comms_id, elems=8, dtype="Float"),
+        ]
+        for late in late_us
+    ]
+    inputs = [member(rank, one) for rank, one in enumerate(calls)]
+    groups = (group(0, 1, 2),)
+    quick = only(match_calls(inputs, groups))
+
+    monkeypatch.setattr(lineup, "_common_sequence", lambda _: None)
+
+    slow = only(match_calls(inputs, groups))
+    assert quick.level.tolist() == [1 if comms_id else 2] * 70
+    for name in GroupMatch.__struct_fields__:
+        found, expected = getattr(quick, name), getattr(slow, name)
+        assert np.asarray(found).tolist() == np.asarray(expected).tolist(), name
 
 
 def test_communicator_ids_that_differ_by_rank_are_no_key() -> None:
