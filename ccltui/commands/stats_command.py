@@ -14,16 +14,14 @@ from msgspec import Struct
 from ccltui import arguments as args
 from ccltui import exit_codes, slow_path
 from ccltui.commands.loading import LoadOptions, discover_job, load_job, set_nsys_path
-from ccltui.metrics.nsys_reports import (
+from ccltui.metrics.nsys_reports.make_report import (
     PREFIX_PARTS,
     REPORTS,
-    Chosen,
-    Report,
     make_pooled_report,
     make_report,
 )
-from ccltui.metrics.nsys_reports.pooled import tables_of_traces
-from ccltui.metrics.nsys_reports.report import filtered_report, report_of_section
+from ccltui.metrics.nsys_reports.pooled import Chosen, tables_of_traces
+from ccltui.metrics.nsys_reports.report import Report, filtered_report, report_of_section
 from ccltui.metrics.nsys_reports.row_filter import EVERYTHING, Filter, RangeFilter, filter_of_range
 from ccltui.parsers.discovery.sniff import sniff
 from ccltui.parsers.errors import (
@@ -563,7 +561,7 @@ def _only(texts: Sequence[str]) -> str | None:
 
 
 def _print_reports(options: argparse.Namespace) -> int:
-    from ccltui.metrics.nsys_reports import parse_range_filter  # noqa: PLC0415
+    from ccltui.metrics.nsys_reports.row_filter import parse_range_filter  # noqa: PLC0415
     from ccltui.report import nsys_writers as outputs  # noqa: PLC0415
     from ccltui.report.nsys_writers import TIME_UNITS, write_reports  # noqa: PLC0415
 

@@ -17,7 +17,6 @@ from msgspec import Struct
 
 from ccltui.draw.planes import HEIGHTS
 from ccltui.draw.text import clean
-from ccltui.metrics.nsys_reports import Filter, Report, make_report
 from ccltui.metrics.nsys_reports.alltoall_delays import (
     Share,
     Study,
@@ -30,7 +29,9 @@ from ccltui.metrics.nsys_reports.alltoall_delays import (
     study,
     total_of,
 )
-from ccltui.metrics.nsys_reports.report import report_of_section
+from ccltui.metrics.nsys_reports.make_report import make_report
+from ccltui.metrics.nsys_reports.report import Report, report_of_section
+from ccltui.metrics.nsys_reports.row_filter import Filter
 from ccltui.parsers.array_types import F64, I64
 from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.errors import TraceError, contained

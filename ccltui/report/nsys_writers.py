@@ -23,7 +23,7 @@ import numpy.typing as npt
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ccltui.metrics.nsys_reports import Report, ReportColumn
+from ccltui.metrics.nsys_reports.report import Report, ReportColumn
 from ccltui.parsers.errors import GrammarError, TraceError
 from ccltui.parsers.safe_text import safe_text
 from ccltui.report.csv_text import csv_text

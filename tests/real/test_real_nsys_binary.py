@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from ccltui.metrics.nsys_reports import make_report
+from ccltui.metrics.nsys_reports.make_report import make_report
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.nsys.report_export import export_report
 from ccltui.parsers.nsys.report_reader import read_report_tables

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ccltui.metrics.nsys_reports import REPORTS, make_report
 from ccltui.metrics.nsys_reports.alltoall_delays import exchanges_of_section, study
+from ccltui.metrics.nsys_reports.make_report import REPORTS, make_report
 from ccltui.metrics.nsys_reports.report import report_of_section
 from ccltui.metrics.registry import metrics
 from ccltui.metrics.view.job_view import View

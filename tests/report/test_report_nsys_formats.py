@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from nsys_database import write_database
 
-from ccltui.metrics.nsys_reports import REPORTS, Report, make_report
+from ccltui.metrics.nsys_reports.make_report import REPORTS, make_report
+from ccltui.metrics.nsys_reports.report import Report
 from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.nsys.report_reader import read_report_tables
 from ccltui.report.csv_text import csv_text

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ccltui.metrics.nsys_reports import Report, ReportColumn
 from ccltui.metrics.nsys_reports.alltoall_delays import (
     Exchanges,
     exchanges_of_section,
@@ -19,6 +18,7 @@ from ccltui.metrics.nsys_reports.alltoall_delays import (
     study,
     total_of,
 )
+from ccltui.metrics.nsys_reports.report import Report, ReportColumn
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.nsys.report_reader import read_report_tables
 from ccltui.parsers.nsys.report_tables import ReportTables

@@ -8,8 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ccltui.metrics.nsys_reports import REPORTS, Filter, Report, make_report, parse_range_filter
-from ccltui.metrics.nsys_reports.row_filter import RangeFilter, filter_of_range
+from ccltui.metrics.nsys_reports.make_report import REPORTS, make_report
+from ccltui.metrics.nsys_reports.report import Report
+from ccltui.metrics.nsys_reports.row_filter import (
+    Filter,
+    RangeFilter,
+    filter_of_range,
+    parse_range_filter,
+)
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.errors import NotFoundError, TraceError
 from ccltui.parsers.nsys.report_reader import read_report_tables

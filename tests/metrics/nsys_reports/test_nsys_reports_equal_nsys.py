@@ -17,15 +17,14 @@ from typing import Any
 import pytest
 from nsys_database import FAMILIES, write_database
 
-from ccltui.metrics.nsys_reports import (
-    PREFIX_PARTS,
-    REPORTS,
+from ccltui.metrics.nsys_reports.make_report import PREFIX_PARTS, REPORTS, make_report
+from ccltui.metrics.nsys_reports.report import Report
+from ccltui.metrics.nsys_reports.row_filter import (
+    EVERYTHING,
     Filter,
-    Report,
-    make_report,
+    filter_of_range,
     parse_range_filter,
 )
-from ccltui.metrics.nsys_reports.row_filter import EVERYTHING, filter_of_range
 from ccltui.parsers.nsys.report_reader import read_report_tables
 from ccltui.parsers.nsys.report_tables import Part, ReportTables
 from ccltui.report.nsys_writers import parse_layout, write_reports

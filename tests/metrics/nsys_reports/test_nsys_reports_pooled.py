@@ -9,9 +9,10 @@ import pytest
 from nsys_exports import Export
 
 from ccltui.demo import Spec, write_job
-from ccltui.metrics.nsys_reports import Chosen, Filter, Report, make_pooled_report, make_report
-from ccltui.metrics.nsys_reports.pooled import tables_of_traces
-from ccltui.metrics.nsys_reports.report import filtered_report, report_of_section
+from ccltui.metrics.nsys_reports.make_report import make_pooled_report, make_report
+from ccltui.metrics.nsys_reports.pooled import Chosen, tables_of_traces
+from ccltui.metrics.nsys_reports.report import Report, filtered_report, report_of_section
+from ccltui.metrics.nsys_reports.row_filter import Filter
 from ccltui.parsers.job import open_job
 from ccltui.parsers.nsys.report_reader import read_report_tables
 from ccltui.parsers.nsys.report_tables import ReportTables

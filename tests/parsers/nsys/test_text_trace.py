@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nsys_exports import Export
 
-from ccltui.metrics.nsys_reports import make_report
+from ccltui.metrics.nsys_reports.make_report import make_report
 from ccltui.metrics.registry import metrics
 from ccltui.metrics.view.job_view import View, ViewOptions
 from ccltui.parsers import nsys as sniff
