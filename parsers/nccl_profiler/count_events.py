@@ -1,12 +1,13 @@
 """Count the events of a profiler plug-in of NCCL: by category, and collectives by operation.
 
 The plug-in of NCCL's examples writes a list with an event a line, and ends it with an empty one;
-older ones write lines that are no JSON (``"CommHash": 0x1f``). Others write an object a line.
-A line that cannot be read is counted, and those around it are read.
+some of its values are no JSON (``"Stream": 0x1f``, ``"datatype": ncclFloat32``) and are taken as
+texts. Others write an object a line. A line that cannot be read is counted, and those around it are read.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -95,11 +96,7 @@ class _Counting:
         text = line.strip().lstrip(b"[").rstrip(b",]").strip()
         if not text:
             return
-        try:
-            event = msgspec.json.decode(text)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            self.unread += 1
-            return
+        event = _decoded(text) or _decoded(_BARE.sub(rb': "\1"', text))
         if not isinstance(event, dict):
             self.unread += 1
         elif "recordType" in event or "type" in event:
@@ -130,6 +127,17 @@ class _Counting:
             self.ranks.add(rank)
         if isinstance(communicator, (int, str)) and len(self.communicators) < _MOST_NAMES:
             self.communicators.add(str(communicator)[:80])
+
+
+_BARE: Final = re.compile(rb": {0,4}(0x[0-9a-fA-F]{1,16}|nccl\w{1,40})(?=[,}\s])")
+
+
+def _decoded(text: bytes) -> object:
+    """Return the value of a text, None where it is no JSON."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
 
 
 def _add(counts: Counter[str], name: object) -> None:

@@ -318,7 +318,11 @@ def profiler_answer(view: View) -> Answer | None:
         operations.update(one.operations)
     ranks = {(hash_, rank) for one in read for hash_ in one.communicators for rank in one.ranks}
     what = counted(operations.total(), "call of a collective", "calls of collectives")
-    text = f"NCCL's profiler plug-in recorded {what} on {counted(len(ranks), 'rank')}"
+    if transfers := kinds["P2P"] + kinds["P2p"]:
+        sent = counted(transfers, "send or receive", "sends and receives")
+        what = f"{what} and {sent}" if operations else sent
+    on_ranks = f" on {counted(len(ranks), 'rank')}" if ranks else ""
+    text = f"NCCL's profiler plug-in recorded {what}{on_ranks}"
     if not read:
         text = f"no events of NCCL's profiler plug-in can be read: {unread[0]}"
     lines = sum(one.unread for one in read)

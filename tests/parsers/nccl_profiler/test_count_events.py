@@ -38,10 +38,9 @@ def test_the_plug_in_of_the_examples_is_no_kineto_trace(tmp_path: Path, cat: str
     assert (found.kind, found.problem) == ("nccl_profiler", None)
 
 
-def test_each_event_counts_once_and_lines_of_old_versions_are_told(tmp_path: Path) -> None:
-    old = event("COLL").replace('"id": 0', '"id": 0x1f')
+def test_each_event_counts_once_and_lines_that_are_cut_are_told(tmp_path: Path) -> None:
     path = example(tmp_path, event("COLL", args=ARGS), event("GPU"), event("GPU", "e"),
-                   event("COLL", "e"), old)  # fmt: skip
+                   event("COLL", "e"), event("COLL")[:-9])  # fmt: skip
 
     found = count_events(path, shown="events.json")
 
@@ -50,6 +49,18 @@ def test_each_event_counts_once_and_lines_of_old_versions_are_told(tmp_path: Pat
     assert sorted(found.ranks) == [1]
     assert sorted(found.communicators) == ["8014878751372216337"]
     assert found.unread == 1
+
+
+def test_addresses_and_names_without_quotes(tmp_path: Path) -> None:
+    args = {"Stream": "0x2f0", "datatype": "ncclFloat32", "nranks": 2}
+    bare = event("P2P", args=args).replace('"0x2f0"', "0x2f0").replace('"nccl', "nccl")
+    bare = bare.replace('32"', "32")
+
+    found = count_events(example(tmp_path, bare), shown="events.json")
+
+    assert (found.counts, found.unread) == ({"P2P": 1}, 0)
+    first = answer_of(View(open_job(tmp_path))).findings[0]
+    assert first.text == "NCCL's profiler plug-in recorded 1 send or receive."
 
 
 def test_a_line_without_end_is_not_held(tmp_path: Path) -> None:
@@ -69,7 +80,9 @@ def test_explain_says_what_was_recorded(tmp_path: Path) -> None:
 
     first = answer_of(View(open_job(tmp_path))).findings[0]
 
-    assert first.text == "NCCL's profiler plug-in recorded 1 call of a collective on 1 rank."
+    assert first.text == (
+        "NCCL's profiler plug-in recorded 1 call of a collective and 1 send or receive on 1 rank."
+    )
     assert "By operation: 1 AllReduce." in first.more
 
 
