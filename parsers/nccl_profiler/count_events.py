@@ -2,7 +2,8 @@
 
 The plug-in of NCCL's examples writes a list with an event a line, and ends it with an empty one;
 some of its values are no JSON (``"Stream": 0x1f``, ``"datatype": ncclFloat32``) and are taken as
-texts. Others write an object a line. A line that cannot be read is counted, and those around it are read.
+texts. Others write an object a line. A line that cannot be read is counted, and those around it are
+read.
 """
 
 from __future__ import annotations

@@ -164,14 +164,57 @@ def _benchmark(view: View) -> Iterator[Finding]:
             _ALONE_DO,
         )
         return
+    yield from _slow_test(found["tests"])
+    rates: dict[str, float] = {}
+    for one in found["tests"]:
+        of_test = str(one["collective"]).replace("_", "-")
+        rates[of_test] = max(rates.get(of_test, 0.0), one["max_busbw_GBps"] or 0.0)
+    others = [f"{of_test} {rate:.5g} GB/s" for of_test, rate in sorted(rates.items())
+              if rate and of_test not in (name, "unknown")]  # fmt: skip
+    beside = f"; other tests: {listed(others, _SHOWN)}" if others else ""
     yield _of_log(
         f"{name} reaches at most {best:.5g} GB/s of bus bandwidth{ranks} (nccl-tests)",
-        f"at {found['at_bytes']:,} bytes; {wrong}",
+        f"at {found['at_bytes']:,} bytes; {wrong}{beside}",
         Evidence("nccl_tests_busbw", "max_busbw_GBps", best, "GB/s"),
         _WRONG_DO if found["num_wrong"] else _BENCHMARK_DO,
     )
 
 
+def _slow_test(tests: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
+    """Yield the test that is slow among those of the same operation, ranks and number of sizes.
+
+    Tests of pairs of hosts show a bad host or link in that way.
+    """
+    alike: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for one in tests:
+        if one["num_ranks"]:
+            key = (one["collective"], one["num_ranks"], one["num_sizes"])
+            alike.setdefault(key, []).append(one)
+    slow: list[tuple[float, Finding]] = []
+    for same in alike.values():
+        rates = sorted(one["max_busbw_GBps"] or 0.0 for one in same)
+        middle = rates[len(rates) // 2]
+        if len(rates) < _LEAST_ALIKE or not middle or rates[0] >= _SLOW_TEST * middle:
+            continue
+        worst = min(same, key=lambda one: one["max_busbw_GBps"] or 0.0)
+        number = sum(rate < _SLOW_TEST * middle for rate in rates)
+        more = f"{number:,} of {len(rates):,} are so slow" if number > 1 else ""
+        operation = str(worst["collective"]).replace("_", "-")
+        text = (
+            f"{operation} of {worst['file']} reaches {rates[0]:.4g} GB/s of bus bandwidth, "
+            f"the median of {len(rates):,} such tests is {middle:.4g} GB/s (nccl-tests)"
+        )
+        slow.append((rates[0] / middle, _of_log(text, more, do=_SLOW_TEST_DO)))
+    yield from (one for _, one in sorted(slow, key=lambda pair: pair[0])[:1])
+
+
+_LEAST_ALIKE: Final = 3
+_SLOW_TEST: Final = 0.8
+"""Share of the median bandwidth below which a test is slow: repetitions differ by some percent."""
+_SLOW_TEST_DO: Final = (
+    "Repeat this test, then test its hosts with others: the host or the link that is in every slow "
+    "pair is the bad one. Look at its adapters and cables (ibstat, error counters) and at its GPUs."
+)
 _ALONE_DO: Final = (
     "Build nccl-tests with MPI=1 and start it with mpirun, or give one process several devices "
     "(-g): bandwidths of one rank are those of its own memory."
