@@ -365,7 +365,9 @@ def _divided(
         return one, np.array([0]), np.array([len(rows)]), np.zeros(len(calls), np.int64)
     work, gpu = facts.work, facts.trace.group("gpu")
     earlier = launched_before_recording(gpu, work.uncorrelated)
-    index = np.where(earlier.take(rows), OUTSIDE, work.index.take(rows))
+    index = work.index.take(rows)
+    if earlier.any():
+        index[earlier.take(rows)] = OUTSIDE
     edges = np.flatnonzero(np.diff(index, prepend=-2, append=-2))
     run = index[edges[:-1]] if len(index) else index
     steps, first, stop = [], [], []
@@ -381,7 +383,7 @@ def _divided(
     place = np.searchsorted(found[order], calls.step)
     known = np.append(found[order], -2)[place] == calls.step
     line = np.where(known, np.append(order, -1)[place], -1)
-    if calls.event_group == "gpu":
+    if calls.event_group == "gpu" and earlier.any():
         line[earlier.take(calls.rows.of("gpu"))] = -1
     return found, lowest.astype(np.int64), np.array(stop, np.int64), line
 
@@ -420,27 +422,32 @@ def _waited(
     until = start[np.minimum(resumed, len(start) - 1)]
     until[resumed == len(start)] = np.iinfo(np.int64).max
     inside = (resumed < len(start)) & (call_end > idle_from)
-    wait = until - call_end
-    launched = _launched(facts, rows.take(np.minimum(resumed, len(rows) - 1)))
     length = until - idle_from
     covered = call_end - np.maximum(idle_from, call_start)
-    host_waits = (length >= LONG_GAP_NS) & (2 * covered >= length)
-    prompt = np.where(launched == _NEVER, wait <= SOON_NS, launched <= call_end)
-    candidate = inside & ((prompt & (wait <= LONG_GAP_NS)) | host_waits)
+    candidate = inside & (length >= LONG_GAP_NS) & (2 * covered >= length)  # the host waits
+    soon = np.flatnonzero(inside & ~candidate & (until - call_end <= LONG_GAP_NS))
+    if len(soon):
+        # Launches are looked up only of the kernels behind these calls.
+        launched = _launched(facts, rows.take(resumed.take(soon)))
+        wait, ends = until.take(soon) - call_end.take(soon), call_end.take(soon)
+        candidate[soon] = np.where(launched == _NEVER, wait <= SOON_NS, launched <= ends)
     # Of the calls that end in one idle time the last ends it, and those behind which another
     # begins at once, as nothing but the first can have kept the other. Of what begins behind a send
     # only collectives count: transfers of a pipeline that runs evenly begin and end together.
-    latest = np.empty(len(start) + 1, np.int64)  # only places of calls are read: nothing is filled
-    latest[resumed] = _NEVER
-    by_end = np.argsort(call_end, kind="stable")
-    by_end = by_end.compress(inside.take(by_end))
-    latest[resumed.take(by_end)] = call_end.take(by_end)  # of equal indices the last is kept
+    if candidate.any():
+        # Only places of calls are read: nothing is filled.
+        latest = np.empty(len(start) + 1, np.int64)
+        latest[resumed] = _NEVER
+        by_end = np.argsort(call_end, kind="stable")
+        by_end = by_end.compress(inside.take(by_end))
+        latest[resumed.take(by_end)] = call_end.take(by_end)  # of equal indices the last is kept
+        candidate &= call_end >= latest[resumed]
     next_start = _next_start(call_start, call_end)
     if is_send.any():
         behind_sends = _next_start(call_start[~is_transfer], call_end)
         next_start = np.where(is_send, behind_sends, next_start)
     chained = inside & (next_start - call_end <= SOON_NS) & (next_start < until)
-    return np.asarray((candidate & (call_end >= latest[resumed])) | chained)
+    return np.asarray(candidate | chained)
 
 
 def _next_start(starts: I64, ends: I64) -> I64:
@@ -517,10 +524,17 @@ def _chained(behind: I64, line: I64, start: I64, end: I64, is_transfer: Bool) ->
 
     Ends of transfers and begins of others often coincide in a pipeline that runs evenly.
     """
-    queued = (behind >= 0) & (start - end[behind] <= QUEUED_NS)
     order = np.argsort(end, kind="stable")
-    place = np.searchsorted(end[order], start + ROUNDING_NS, side="right") - 1
-    found = order[np.maximum(place, 0)] if len(order) else behind
-    follows = (place >= 0) & (start - end[found] <= CHAINED_NS) & (start[found] < start)
-    follows &= ~queued & (line[found] == line) & ~is_transfer & ~is_transfer[found]
-    return np.where(follows, found, behind)
+    if not len(order):
+        return behind
+    ordered = end.take(order)
+    place = np.searchsorted(ordered, start + ROUNDING_NS, side="right") - 1
+    at_once = start - ordered.take(np.maximum(place, 0)) <= CHAINED_NS
+    rows = np.flatnonzero(at_once & (place >= 0) & ~is_transfer)
+    found, before = order.take(place.take(rows)), behind.take(rows)
+    queued = (before >= 0) & (start.take(rows) - end.take(before) <= QUEUED_NS)
+    follows = (start.take(found) < start.take(rows)) & ~queued
+    follows &= (line.take(found) == line.take(rows)) & ~is_transfer.take(found)
+    chained = behind.copy()
+    chained[rows[follows]] = found[follows]
+    return chained
