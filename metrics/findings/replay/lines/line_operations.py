@@ -403,11 +403,15 @@ def line_operations(
 
 _COLUMNS: Final = 8
 """Operations whose times are looked at together: those of a line lie in one line of the cache."""
+_VALUES: Final = 1 << 13
+"""Times that are looked at together at least: of few lines a call for each 8 operations costs more
+than its numbers."""
 
 
 def _medians_at(values: F64, begin: I64, count: int) -> F64:
     """Median over some lines, whose operations begin at ``begin``, of the values at each place."""
-    places = [np.arange(at, min(at + _COLUMNS, count)) for at in range(0, count, _COLUMNS)]
+    wide = max(_COLUMNS, _VALUES // len(begin))
+    places = [np.arange(at, min(at + wide, count)) for at in range(0, count, wide)]
     return np.concatenate(
         [median_along(values[begin + one[:, np.newaxis]], axis=1) for one in places]
     )
