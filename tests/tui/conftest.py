@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from typing import Any
 
 import pytest
+import warm_processes
 from explorers import Settle, Start, until
 from fakes import FakeLoad, literal_analyst
 from textual import _wait, constants
+from textual._compositor import Compositor
 from textual.pilot import Pilot
 from textual.widget import Widget
 
@@ -48,6 +51,30 @@ def panes_in_view(monkeypatch: pytest.MonkeyPatch) -> None:
         return pane.display and Widget.call_later(pane, *arguments)
 
     monkeypatch.setattr(CellCanvas, "call_later", call_later)
+
+
+@pytest.fixture(autouse=True)
+def copied_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start what computes and reads as copies of one process: see ``warm_processes``."""
+    monkeypatch.setattr(multiprocessing, "get_context", warm_processes.get_context)
+
+
+@pytest.fixture(autouse=True)
+def drawn_when_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let Textual compose no screen that nobody sees.
+
+    Without a terminal it composes one after each change and throws it away: a fifth of the CPU time
+    of a key. What a test looks at is composed when it does.
+    """
+    render = Compositor.render_update
+
+    def render_update(compositor: Compositor, full: bool = False, **more: Any) -> Any:
+        if full:
+            return render(compositor, full=True, **more)
+        compositor._dirty_regions.clear()
+        return None
+
+    monkeypatch.setattr(Compositor, "render_update", render_update)
 
 
 @pytest.fixture
