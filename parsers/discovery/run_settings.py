@@ -152,7 +152,7 @@ def _is_named(file: FoundFile) -> bool:
 def _logs(alone: Sequence[FoundFile], files: Sequence[FoundFile]) -> list[RunFolder]:
     """Return training logs as runs, named by their folder where that holds no other."""
     by_folder: dict[str, list[FoundFile]] = defaultdict(list)
-    for file in alone:
+    for file in _last_checkpoints(alone):
         by_folder[_folder(file)].append(file)
     runs = []
     for folder, logs in by_folder.items():
@@ -162,6 +162,30 @@ def _logs(alone: Sequence[FoundFile], files: Sequence[FoundFile]) -> list[RunFol
         else:
             runs += [RunFolder(log.path, (log,)) for log in logs]
     return runs
+
+
+_CHECKPOINT: Final = re.compile(
+    r"(?P<run>(?:.*/)?)checkpoint-(?P<step>\d{1,12})/trainer_state\.json"
+)
+
+
+def _last_checkpoints(logs: Sequence[FoundFile]) -> list[FoundFile]:
+    """Return logs without the checkpoints of which a later one repeats the history.
+
+    The Trainer of Hugging Face saves the history with each, and of the whole run beside them.
+    """
+    paths = {log.path for log in logs}
+    last: dict[str, int] = {}
+    for log in logs:
+        if (match := _CHECKPOINT.fullmatch(log.path)) is not None:
+            last[match["run"]] = max(int(match["step"]), last.get(match["run"], 0))
+    kept = []
+    for log in logs:
+        match = _CHECKPOINT.fullmatch(log.path)
+        is_whole = match is not None and f"{match['run']}trainer_state.json" in paths
+        if match is None or (int(match["step"]) == last[match["run"]] and not is_whole):
+            kept.append(log)
+    return kept
 
 
 def _folder(file: FoundFile) -> str:

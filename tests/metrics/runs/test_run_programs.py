@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from runs_by_hand import view_of
 
 from ccltui.metrics.catalog.time.findings import answer_of
 from ccltui.metrics.registry import find
+from ccltui.metrics.runs.run_files import read_runs
 
 _NEMO = "".join(
     f"0: Training epoch 0, iteration {step}/99 | lr: 5.6e-06 | global_batch_size: 32 | "
@@ -115,3 +117,21 @@ def test_the_rate_of_one_device_and_no_number_of_devices(tmp_path: Path) -> None
 
     assert "states 6,859 tokens/s of one device" in alone.reasons[-1].message
     assert (counted.value, counted.details["samples_per_s"]) == (4 * 6859.0, 160.0)
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_checkpoints_of_the_trainer_are_one_run(tmp_path: Path, beside: bool) -> None:
+    for step in (20, 100, 60):
+        folder = tmp_path / "out" / f"checkpoint-{step}"
+        folder.mkdir(parents=True)
+        history = [{"loss": 9.0 - at / 20, "step": at} for at in range(20, step + 1, 20)]
+        text = json.dumps({"global_step": step, "log_history": history, "max_steps": 100})
+        (folder / "trainer_state.json").write_text(text)
+        if beside and step == 100:
+            (tmp_path / "out" / "trainer_state.json").write_text(text)
+
+    runs = read_runs(view_of(tmp_path).job.discovery)
+
+    assert [run.name for run in runs] == ["out" if beside else "out/checkpoint-100"]
+    assert runs[0].log is not None
+    assert len(runs[0].log) == 5
