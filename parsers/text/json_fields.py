@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -55,6 +54,8 @@ def read_text(path: Path, shown: str, max_bytes: int = MAX_BYTES) -> bytes:
 
 def _documents(text: bytes) -> tuple[list[Any], str | None]:
     """Documents one after the other, whatever blanks are between, and what ends them early."""
+    import json  # noqa: PLC0415  (few files need it, and most commands read none)
+
     source = text.decode("utf-8", "replace").lstrip("\ufeff")
     decoder = json.JSONDecoder(parse_constant=lambda _: None)
     documents: list[Any] = []
