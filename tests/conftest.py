@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import gc
 import itertools
+import multiprocessing
 import os
 import shutil
 import signal
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+import warm_processes
 from once import MakeOnce, make_once
 
 from ccltui import slow_path
@@ -211,6 +213,12 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> MakeOnce:
     place = (files.parent if "PYTEST_XDIST_WORKER" in os.environ else files) / "once"
     place.mkdir(exist_ok=True)
     return partial(make_once, place)
+
+
+@pytest.fixture
+def copied_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start what computes and reads as copies of one process: see ``warm_processes``."""
+    monkeypatch.setattr(multiprocessing, "get_context", warm_processes.get_context)
 
 
 @pytest.fixture(scope="session", autouse=True)

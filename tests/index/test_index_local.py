@@ -23,6 +23,8 @@ from ccltui.parsers.job import open_job, start_job
 from ccltui.parsers.store.column_store import Store
 from ccltui.process import run as run_process
 
+pytestmark = pytest.mark.usefixtures("copied_processes")
+
 
 @pytest.fixture(scope="module")
 def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -23,6 +23,8 @@ from ccltui.metrics.metric import Metric
 from ccltui.parsers.job import start_job
 from ccltui.parsers.store.store_entry import COLUMNS_NAME, MANIFEST_NAME
 
+pytestmark = pytest.mark.usefixtures("copied_processes")
+
 
 @pytest.fixture(scope="module")
 def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from typing import Any
 
 import pytest
-import warm_processes
 from explorers import Settle, Start, until
 from fakes import FakeLoad, literal_analyst
 from textual import _wait, constants
@@ -54,9 +52,8 @@ def panes_in_view(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def copied_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Start what computes and reads as copies of one process: see ``warm_processes``."""
-    monkeypatch.setattr(multiprocessing, "get_context", warm_processes.get_context)
+def copied_by_default(copied_processes: None) -> None:
+    """What computes for explorers is a copy: to start it is no subject here."""
 
 
 @pytest.fixture(autouse=True)
