@@ -80,6 +80,7 @@ class JobFacts:
         self.job = job
         self.degrees = degrees
         self._recorded: dict[str, Calls] = {}
+        self._listed_before: Calls | None = None
         self._remembered: dict[object, Any] = {}
         kept = {} if previous is None else {id(f.trace.events): f for f in previous.ranks.values()}
         self.ranks: Mapping[str, RankFacts] = {
@@ -127,6 +128,8 @@ class JobFacts:
                 group_index=self._table.index[label],
                 groups=self.stated_groups,
             )
+        found = found.sharing(self._listed_before)
+        self._listed_before = found
         if self.is_large:
             facts.forget_launches()
         return found

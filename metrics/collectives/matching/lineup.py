@@ -327,6 +327,8 @@ def _equal_to(column: I64) -> Callable[[I64], bool]:
     """Return a function that compares a column; of two of one value it compares the values."""
 
     def is_equal(other: I64) -> bool:
+        if other is column:
+            return True
         if is_one_value(column) and is_one_value(other):
             return bool(column[0] == other[0])
         return np.array_equal(column, other)

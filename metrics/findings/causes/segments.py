@@ -538,7 +538,7 @@ def explain(
     compared = 0
     for begin in range(0, max(count, 1), most):
         some = targets.take(np.arange(begin, min(begin + most, count)))
-        is_near = is_large or _are_few(some, points)
+        is_near = is_large or _are_few(some, points, activities)
         around = Surroundings(points, some, activities, is_near=is_near)
         found.append(_explained(points, some, around, MAX_COMPARED - compared))
         compared += int((found[-1].start.since >= 0).sum())
@@ -546,15 +546,16 @@ def explain(
 
 
 _FEW: Final = 1 / 16
-_MANY_POINTS: Final = 1024
+_MANY_CALLS: Final = 1024
 
 
-def _are_few(targets: Targets, points: SyncPoints) -> bool:
+def _are_few(targets: Targets, points: SyncPoints, activities: Sequence[Activity]) -> bool:
     """Whether looking only around these targets takes less time than listing all that ranks did.
 
     Of some hundred collectives a rank it takes as long, and what is listed serves further targets.
     """
-    return len(points) >= _MANY_POINTS and len(targets) <= _FEW * len(points)
+    most_calls = max((len(one.calls) for one in activities), default=0)
+    return most_calls >= _MANY_CALLS and len(targets) <= _FEW * len(points)
 
 
 class Surroundings:

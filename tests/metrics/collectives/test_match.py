@@ -109,6 +109,22 @@ def test_the_same_sequence_on_all_ranks_is_matched_like_any_other(
         assert np.asarray(found).tolist() == np.asarray(expected).tolist(), name
 
 
+def test_ranks_share_the_columns_that_are_equal() -> None:
+    first = member(0, train(5, sequence=True, elems=8)).calls
+    second = member(1, train(5, late_us=9, sequence=True, elems=8)).calls
+    third = member(2, train(6, sequence=True, first=1, elems=8)).calls
+
+    shared, others = second.sharing(first), third.sharing(first)
+
+    assert shared.seq is first.seq
+    assert shared.rows.numbers is first.rows.numbers
+    assert shared.start_ns is second.start_ns
+    assert others.seq is third.seq
+    assert others.step is first.step
+    assert first.sharing(None) is first
+    assert member(0, train(4)).calls.sharing(first).seq.tolist() == [-1] * 4
+
+
 def test_communicator_ids_that_differ_by_rank_are_no_key() -> None:
     left = train(3, sequence=True, comms_id=5)
     right = train(3, sequence=True, comms_id=6)
