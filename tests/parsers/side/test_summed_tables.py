@@ -122,7 +122,8 @@ def test_a_row_that_was_cut_off_is_not_counted(tmp_path: Path) -> None:
 
     (kernels,) = read(tmp_path, text).values()
 
-    assert (len(kernels.names), kernels.share) == (1, pytest.approx(0.6))
+    assert len(kernels.names) == 1
+    assert kernels.share == pytest.approx(0.6)
 
 
 def test_what_is_said_of_nvprof(tmp_path: Path) -> None:
