@@ -59,7 +59,7 @@ from ccltui.parsers.system.slow_calls import each
 from ccltui.parsers.text.compression import content_digest
 
 FOLDER: Final = "directories"
-RULES_VERSION: Final = 11
+RULES_VERSION: Final = 12
 """Raised whenever a rule that recognises files, or what is taken from their ends, changes."""
 LEAST_FILES: Final = 32
 """Smaller directories are looked at anew: that takes less than a tenth of a second."""

@@ -192,7 +192,7 @@ _XPLANE: Final = (
     "trace viewer of xprof, which keeps only the first 1,000,000 events"
 )
 TPU_TRACE: Final = Format(
-    kind="tpu_trace",
+    kind="xla_trace",
     description="a Chrome trace of an XLA profile, or that profile in protocol buffers",
     sniff=(
         Rule(Priority.JSON_CONTENT, xla_trace),

@@ -125,7 +125,7 @@ def test_every_metric_of_every_trace_that_is_no_rank_of_a_job(shared: Path) -> N
         file
         for top in ("recorded", "traces", "nsys")
         for file in start_job(shared / top).discovery.files
-        if file.kind in ("kineto", "nsys_sqlite", "tpu_trace") and file.duplicate_of is None
+        if file.kind in ("kineto", "nsys_sqlite", "xla_trace") and file.duplicate_of is None
     ]
     alone = [file for file in traces if file.real_path not in of_jobs]
 

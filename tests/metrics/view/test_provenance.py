@@ -70,10 +70,10 @@ def test_files_of_the_other_kind_only() -> None:
 
 
 def test_profiles_of_tpus_are_recognised_and_refused() -> None:
-    result = COUNT.run(View(job(kinds=("tpu_trace", "log"))))
+    result = COUNT.run(View(job(kinds=("xla_trace", "log"))))
 
     assert result.reason == "mode_mismatch"
-    assert "file.tpu_trace" in result.reasons[0].message
+    assert "file.xla_trace" in result.reasons[0].message
 
 
 def test_the_selected_profile_mode_must_fit() -> None:

@@ -151,7 +151,7 @@ def test_what_is_of_use(tmp_path: Path, name: str, content: bytes | str, kind: s
         ("a.bin", b"\x00\x01\x02\x00", "unknown", "binary data"),
         ("a.nsys-rep", b"\x00\x01\x02\x00", "nsys_report", "nsys export -t sqlite"),
         ("a.qdrep", b"\x00\x01\x02\x00", "nsys_report", "nsys export -t sqlite"),
-        ("x.xplane.pb", b"\x0a\x00\x02\x00", "tpu_trace", "an XLA profile"),
+        ("x.xplane.pb", b"\x0a\x00\x02\x00", "xla_trace", "an XLA profile"),
         ("a.png", b"\x89PNG\r\n\x1a\n\0", "unknown", "an image"),
         ("a.parquet", b"PAR1\0\0", "unknown", "Parquet"),
         ("a.sqlite", b"SQLite format 3\0 damaged", "unknown", "SQLite file that cannot be read"),

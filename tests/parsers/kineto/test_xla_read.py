@@ -52,7 +52,7 @@ def test_the_directory_is_opened_and_stored(tmp_path: Path) -> None:
     written(folder / "host.trace.json", device(0), device(1))
 
     (found,) = discover(tmp_path).files
-    assert (found.kind, found.problem) == ("tpu_trace", None)
+    assert (found.kind, found.problem) == ("xla_trace", None)
     for _ in range(2):
         job = open_job(tmp_path, cache_dir=tmp_path / "cache", jobs=1)
         assert [(rank.label, rank.rank_source) for rank in job.ranks] == [
@@ -85,7 +85,7 @@ def test_streams_are_the_work_of_a_gpu(tmp_path: Path) -> None:
 def test_gpus_are_found_by_the_names_of_their_processes(tmp_path: Path, host: str) -> None:
     written(tmp_path / "t.json", *(gpu(number, host=host) for number in range(3)))
 
-    assert [file.kind for file in discover(tmp_path).files] == ["tpu_trace"]
+    assert [file.kind for file in discover(tmp_path).files] == ["xla_trace"]
     assert len(open_job(tmp_path, cache_dir=None, jobs=1).ranks) == 3
 
 
@@ -118,6 +118,6 @@ def test_protocol_buffers_are_listed_with_what_to_do(tmp_path: Path) -> None:
 
     (found,) = discover(tmp_path).files
 
-    assert found.kind == "tpu_trace"
+    assert found.kind == "xla_trace"
     assert found.problem is not None
     assert "trace.json.gz" in found.problem

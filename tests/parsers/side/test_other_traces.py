@@ -82,21 +82,6 @@ def test_bytes_with_zeros_are_not_called_utf_16(data: bytes, tmp_path: Path) -> 
     assert "UTF-16" not in found.problem
 
 
-def test_a_profile_of_jax_on_a_gpu_is_not_called_one_of_a_tpu(tmp_path: Path) -> None:
-    names = ["/device:GPU:0", "/host:CPU"]
-    events = [
-        {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": name}}
-        for pid, name in enumerate(names)
-    ]
-    write(tmp_path / "host.trace.json", {"displayTimeUnit": "ns", "traceEvents": events})
-
-    (found,) = discover(tmp_path).files
-
-    assert found.kind == "other_trace"
-    assert found.problem is not None
-    assert "TensorFlow or JAX" in found.problem
-
-
 def test_accents_in_utf_16_without_a_mark_are_text(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_bytes(("Größe äöü übermäßig groß\n" * 20).encode("utf-16-le"))
 
