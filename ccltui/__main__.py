@@ -151,8 +151,7 @@ def _leave(status: int) -> None:
     import contextlib  # noqa: PLC0415  (not from the working directory, as in `main`)
     import threading  # noqa: PLC0415
 
-    watched = sys.flags.interactive or sys.gettrace() or sys.getprofile()
-    if watched or threading.active_count() > 1:
+    if _is_watched() or threading.active_count() > 1:
         sys.exit(status)
     atexit._run_exitfuncs()  # as multiprocessing does before it exits like this
     for stream in (sys.stdout, sys.stderr):
@@ -160,6 +159,14 @@ def _leave(status: int) -> None:
             with contextlib.suppress(OSError, ValueError):  # `process.run` reported what failed
                 stream.flush()
     os._exit(status)
+
+
+def _is_watched() -> bool:
+    """Return whether a debugger, a profiler or an interactive Python goes on after the command."""
+    monitoring = getattr(sys, "monitoring", None)  # profilers since Python 3.12; six tools at most
+    tools = [] if monitoring is None else [monitoring.get_tool(number) for number in range(6)]
+    traced = sys.gettrace() is not None or sys.getprofile() is not None or any(tools)
+    return bool(sys.flags.inspect or traced or "bdb" in sys.modules)
 
 
 if __name__ == "__main__":

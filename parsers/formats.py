@@ -37,7 +37,7 @@ from ccltui.parsers.format import (
     Rule,
 )
 from ccltui.parsers.inspector import NCCL_INSPECTOR, NCCL_INSPECTOR_PROM
-from ccltui.parsers.kineto import EXECUTION_TRACE, KINETO, TPU_TRACE
+from ccltui.parsers.kineto import EXECUTION_TRACE, KINETO, XLA_TRACE
 from ccltui.parsers.memory_snapshot import MEMORY_SNAPSHOT
 from ccltui.parsers.nccl_profiler import NCCL_PROFILER
 from ccltui.parsers.nsys import NSYS_REPORT, NSYS_SQLITE, NSYS_TABLES, NSYS_TEXT, NSYS_TEXT_TRACE
@@ -191,7 +191,7 @@ def _silent(
 
 
 FORMATS: tuple[Format, ...] = (
-    TPU_TRACE,  # before Kineto, whose rules match its JSON too, and other profiles with hosts
+    XLA_TRACE,  # before Kineto, whose rules match its JSON too, and other profiles with hosts
     OTHER_TRACE,  # before Kineto, whose rules match its JSON too
     NCCL_PROFILER,  # likewise
     KINETO,

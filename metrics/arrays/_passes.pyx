@@ -592,7 +592,8 @@ def steps_of_launches(work, launches, steps, int64_t most):
 
     See ``rank_steps._step_of_launched``. ``work`` are correlation, start and duration of each,
     ``launches`` correlation and start, ``steps`` start and end; there is a launch and a step. None
-    where a piece has no launch, or ids lie in a range of more than ``most``.
+    where a piece has no launch, ids lie in a range of more than ``most``, or launches are so far out
+    of order that a search is quicker than going from step to step.
     """
     cdef const int64_t[::1] wanted, begun, lasted, correlation, launched, start, end
     wanted, begun, lasted = work
@@ -601,6 +602,7 @@ def steps_of_launches(work, launches, steps, int64_t most):
     cdef Py_ssize_t place, step = -1, steps_count = start.shape[0]
     cdef int64_t low = INT64_MAX, high = -1, moment
     cdef int32_t row
+    cdef Py_ssize_t turns = 64 * (wanted.shape[0] + steps_count)
     cdef bint known = True
     with nogil:
         for place in range(correlation.shape[0]):
@@ -622,14 +624,16 @@ def steps_of_launches(work, launches, steps, int64_t most):
                 row_of[correlation[place] - low] = <int32_t> place
         for place in range(wanted.shape[0]):
             row = row_of[wanted[place] - low] if low <= wanted[place] <= high else -1
-            if row < 0:
+            if row < 0 or turns < 0:
                 known = False
                 break
             moment = launched[row]
             while step + 1 < steps_count and start[step + 1] <= moment:
                 step += 1
+                turns -= 1
             while step >= 0 and start[step] > moment:
                 step -= 1
+                turns -= 1
             if step >= 0 and moment < end[step]:
                 index[place] = <int32_t> step
                 first[step] = min(first[step], begun[place])
@@ -669,8 +673,8 @@ def idle_gaps(work, idle, pieces, calls, int64_t never):
     cdef const int32_t[::1] launch
     (work_start, work_end), (idle_start, idle_end) = work, idle
     (begun, launch), (call_start, call_ns) = pieces, calls
-    cdef Py_ssize_t gap, after = 0, piece = 0, same
-    cdef int32_t row
+    cdef Py_ssize_t gap, after = 0, piece = 0, same, looked_at = -1
+    cdef int32_t row = -1
     found = np.empty((4, len(idle_start)), np.int64)
     cdef int64_t[:, ::1] columns = found
     with nogil:
@@ -679,9 +683,10 @@ def idle_gaps(work, idle, pieces, calls, int64_t never):
                 after += 1
             columns[0, gap] = work_end[after - 1] if after else idle_start[gap]
             columns[1, gap] = idle_end[gap]
-            row = -1
             if after < work_start.shape[0]:
                 columns[1, gap] = work_start[after]
+            if looked_at != after and after < work_start.shape[0]:
+                looked_at, row = after, -1  # idle times before one work have one launch
                 while piece < begun.shape[0] and begun[piece] < work_start[after]:
                     piece += 1
                 same = piece
@@ -689,7 +694,7 @@ def idle_gaps(work, idle, pieces, calls, int64_t never):
                     row = max(row, launch[same])
                     same += 1
             columns[2, gap] = columns[3, gap] = never
-            if row >= 0:
+            if row >= 0 and after < work_start.shape[0]:
                 columns[2, gap] = call_start[row]
                 columns[3, gap] = call_start[row] + call_ns[row]
     return found[0], found[1], found[2], found[3]

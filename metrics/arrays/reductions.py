@@ -88,7 +88,7 @@ def is_one_value(values: npt.NDArray[Any]) -> bool:
 def repeated(values: npt.NDArray[_Kind], count: int) -> npt.NDArray[_Kind]:
     """Return the first value ``count`` times, as a view of a copy of it."""
     value = values[:1].copy()
-    value.flags.writeable = False  # nor is what is a view of it
+    value.flags.writeable = False  # and so is every view of it
     # a fifth of the time that broadcast_to takes, for tens of columns a rank
     return np.ndarray((count,), value.dtype, value, 0, (0,))
 

@@ -3,7 +3,7 @@
 Several witnesses are heard: the roots of the waiting at matched collectives (`blame_chain`), the
 replay of the job without one kind of difference after another (`verdict`), the replay without
 the excess of one rank (`what_if_no_straggler`), and the times of each rank's own kernels
-and transfers (`own_times`, `work_times`, `link_times`), which need no replay. Where they agree on a
+and transfers (`own_times`, `accused`, `link_times`), which need no replay. Where they agree on a
 rank the higher confidence counts; where the replay names another rank, the confidence is low. Times
 of their own decide where the replay names nobody.
 """

@@ -86,7 +86,9 @@ class StatedRows:
         if not self._count:
             return np.full(len(self._args), nothing, column.dtype)
         if self._are_all:
-            return column
+            shared = column.view()
+            shared.flags.writeable = False  # other ranks may share it, and the trace has it too
+            return shared
         if is_one_value(column) and self._all_have:
             return repeated(column, len(self._args))
         found = column.take(self._args)

@@ -203,7 +203,7 @@ def _selected_rows(rank: RankView) -> Bool | None:
 def _rows_in_view(arrived: GroupArrivals, columns: I64, masks: Sequence[Bool | None]) -> Bool:
     rows = take_columns(arrived.match.rows, columns.tolist())
     inside = np.ones(len(rows), np.bool_)
-    present = inside[:, np.newaxis] if rows.min(initial=0) >= 0 else rows >= 0
+    present = rows >= 0 if rows.min(initial=0) < 0 else np.ones((len(rows), 1), np.bool_)
     if any(mask is not None for mask in masks):
         never = np.iinfo(np.int64).max
         first = np.where(present, arrived.start_ns[:, columns], never).argmin(axis=1)

@@ -103,7 +103,7 @@ def _sums(rank: RankView, calls: Calls, rows: Bool | slice) -> _Sums:
 
 
 def _sums_of_all(rank: RankView, calls: Calls) -> _Sums:
-    """Sum all of some calls of one rank: their only dimension, type and group have the same."""
+    """Sum all calls of one rank once for its only dimension, its only type and its only group."""
     known = rank.remember(_sums_of_all, lambda: (calls, _sums(rank, calls, slice(None))))
     return known[1] if known[0] is calls else _sums(rank, calls, slice(None))
 
@@ -178,7 +178,7 @@ def _times(rank: RankView, calls: Calls, rows: Bool | slice) -> tuple[Intervals,
 
 
 def _times_of_all(rank: RankView, calls: Calls) -> tuple[Intervals, int]:
-    """The same of all calls: of their only dimension, type and group it is one set."""
+    """The same of all calls, once for the only dimension, type and group of a rank."""
     known = rank.remember(_times_of_all, lambda: (calls, _times(rank, calls, slice(None))))
     return known[1] if known[0] is calls else _times(rank, calls, slice(None))
 

@@ -124,7 +124,7 @@ class _Reading:
         self.ranks: set[int] = set()
         self.world: int | None = None
         self.comms: set[str] = set()
-        self.done: set[tuple[str, str]] = set()
+        self.done: set[tuple[str | None, ...]] = set()
         self.networks: dict[str, None] = {}
         self.cards: dict[str, None] = {}
         self.channels: tuple[int, int] | None = None
@@ -205,7 +205,8 @@ class _Reading:
         groups = init.groupdict()
         self.comms.add(groups.get("id") or f"of {init['ranks']}")
         if groups.get("what") == "COMPLETE":
-            self.done.add((init["comm"], init["rank"]))
+            # logs that show words in place of addresses name all communicators alike
+            self.done.add((groups.get("id"), init["ranks"], init["comm"], init["rank"]))
 
     def _take_network(self, text: str) -> None:
         network = _NETWORK.search(text)

@@ -191,7 +191,7 @@ _XPLANE: Final = (
     "an XLA profile in protocol buffers, which is not read: export it to trace.json.gz with the "
     "trace viewer of xprof, which keeps only the first 1,000,000 events"
 )
-TPU_TRACE: Final = Format(
+XLA_TRACE: Final = Format(
     kind="xla_trace",
     description="a Chrome trace of an XLA profile, or that profile in protocol buffers",
     sniff=(

@@ -136,7 +136,10 @@ class Line(Struct, frozen=True):
 
 
 def pick(values: I64, positions: I64) -> I64:
-    """Return ``values`` at ``positions``, -1 where that is -1; the values themselves of all."""
+    """Return ``values`` at ``positions``, -1 where a position is -1.
+
+    ``values`` itself, not a copy, where ``positions`` are all of them in order.
+    """
     if not len(values):
         return np.full(positions.shape, MISSING, np.int64)
     if len(positions) == len(values) and counts_up(positions):

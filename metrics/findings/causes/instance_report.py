@@ -320,7 +320,11 @@ def _main_parts(
         return [(None, 0)] * len(arrived.labels)
     points = causes.points(arrived.labels)
     begin, end = points.arrival_ns(np.array([since])), found.targets.time_ns
-    activities = [causes.activity(label) for label in arrived.labels]
+    low, high = np.minimum(begin, end), np.maximum(begin, end)
+    activities = [
+        causes.activity(label).near(union(low[:, i], high[:, i]))
+        for i, label in enumerate(arrived.labels)
+    ]
     spent = split(begin, end, activities, points.groups, found.segments.start.triggers)
     none = np.zeros_like(begin)
     table: I64 = np.stack([spent.get(name, none)[0] for name in PARTS])

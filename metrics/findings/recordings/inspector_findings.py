@@ -605,7 +605,7 @@ _TURNS_FROM_OF_SAMPLE: Final = 0.02
 _ENOUGH: Final = 30
 """Collectives of a group from which on the mean of a sample of them is not that of one hiccup."""
 _FEW: Final = 15
-"""Collectives below which nothing is judged: see `matched_series.thirds`."""
+"""Collectives below which nothing is judged: see `roll_up.thirds`."""
 _MOST: Final = 0.5
 """Share of the windows above which a rank is late in most of them."""
 _EQUAL: Final = 0.3

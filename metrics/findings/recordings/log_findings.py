@@ -181,19 +181,18 @@ def _benchmark(view: View) -> Iterator[Finding]:
 
 
 def _slow_test(tests: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
-    """Yield the test that is slow among those of the same operation, ranks and number of sizes.
+    """Yield the test that is slow among those of the same operation, ranks, hosts and sizes.
 
     Tests of pairs of hosts show a bad host or link in that way.
     """
     alike: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for one in tests:
         if one["num_ranks"]:
-            key = (one["collective"], one["num_ranks"], one["num_sizes"])
-            alike.setdefault(key, []).append(one)
+            alike.setdefault(tuple(one[name] for name in _ALIKE), []).append(one)
     slow: list[tuple[float, Finding]] = []
     for same in alike.values():
         rates = sorted(one["max_busbw_GBps"] or 0.0 for one in same)
-        middle = rates[len(rates) // 2]
+        middle = median(rates) or 0.0
         if len(rates) < _LEAST_ALIKE or not middle or rates[0] >= _SLOW_TEST * middle:
             continue
         worst = min(same, key=lambda one: one["max_busbw_GBps"] or 0.0)
@@ -208,6 +207,8 @@ def _slow_test(tests: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
     yield from (one for _, one in sorted(slow, key=lambda pair: pair[0])[:1])
 
 
+_ALIKE: Final = ("collective", "num_ranks", "num_hosts", "num_sizes", "largest_bytes")
+"""What tests share whose bandwidths are compared: between hosts they are others than within one."""
 _LEAST_ALIKE: Final = 3
 _SLOW_TEST: Final = 0.8
 """Share of the median bandwidth below which a test is slow: repetitions differ by some percent."""

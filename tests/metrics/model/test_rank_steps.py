@@ -175,6 +175,18 @@ def test_the_compiled_pass_assigns_launched_work_to_the_same_steps(
         assert quick.num_guessed == slow.num_guessed == 0
 
 
+def test_launches_from_step_to_step_and_back_are_searched() -> None:
+    """Each would otherwise pass all steps: hours for a million kernels of 100,000 steps."""
+    trace = rank_trace(
+        annotations=[step(number, 10 * number, 10) for number in range(200)],
+        runtime=[launch(11, 5), launch(12, 1_995)],
+        gpu=[kernel("a", at, 1, correlation=11 + at % 2) for at in range(2_000)],
+    )
+
+    assert _step_of_launched(trace, steps_of(trace)[0]) is None
+    assert work_of(trace) == [0, 199] * 1_000
+
+
 def test_work_without_a_launch_record_is_assigned_by_its_start() -> None:
     # The device runs behind: step 1's work begins at 150, and what the stream runs before that is
     # of step 1, as launches of the recording begin with it.
