@@ -297,24 +297,30 @@ def starts_recording(causes: Causes) -> tuple[Bool, ...]:
         One mask per group of ``causes.arrivals.groups``, bool [n]; False where a call is missing
         on a rank.
     """
-    holding: defaultdict[str, list[GroupArrivals]] = defaultdict(list)
+    holding: defaultdict[str, list[_Members]] = defaultdict(list)
     for group in causes.arrivals.groups:
+        column = {label: place for place, label in enumerate(group.labels)}
         for label in group.labels:
-            holding[label].append(group)
+            holding[label].append((group, column))
     return tuple(
         _starts_recording(causes, group, holding[group.labels[0]])
         for group in causes.arrivals.groups
     )
 
 
-def _starts_recording(causes: Causes, group: GroupArrivals, near: Sequence[GroupArrivals]) -> Bool:
+_Members = tuple[GroupArrivals, Mapping[str, int]]
+"""A group, and the column of each member in it."""
+
+
+def _starts_recording(causes: Causes, group: GroupArrivals, near: Sequence[_Members]) -> Bool:
     """Return the mask of one group; ``near`` are the groups with its first rank."""
     labels = set(group.labels)
     found = np.zeros(len(group.eligible), np.bool_)
     moments = [
         moment
-        for one in near
-        if labels <= set(one.labels) and (moment := _first(causes, one, group.labels)) is not None
+        for one, column in near
+        if labels <= column.keys()
+        and (moment := _first(causes, one, [column[label] for label in group.labels])) is not None
     ]
     common = causes.common_start(group.labels)
     if common is not None:
@@ -330,15 +336,15 @@ def _starts_recording(causes: Causes, group: GroupArrivals, near: Sequence[Group
     return found & usable
 
 
-def _first(causes: Causes, group: GroupArrivals, labels: Sequence[str]) -> I64 | None:
-    """Return when ``labels`` joined the first eligible collective of a group; None without one."""
+def _first(causes: Causes, group: GroupArrivals, columns: Sequence[int]) -> I64 | None:
+    """Return when some members joined the first eligible collective of a group; None without."""
     eligible = np.flatnonzero(group.eligible)
     if not len(eligible):
         return None
-    rows, column = group.match.rows, {label: i for i, label in enumerate(group.labels)}
-    start = [causes.inputs[label].calls.start_ns for label in labels]
-    row = eligible[start[0][rows[eligible, column[labels[0]]]].argmin()]
-    calls = rows[row, [column[label] for label in labels]].tolist()
+    rows = group.match.rows
+    start = [causes.inputs[group.labels[column]].calls.start_ns for column in columns]
+    row = eligible[start[0][rows[eligible, columns[0]]].argmin()]
+    calls = rows[row, columns].tolist()
     return np.array([one[call] for one, call in zip(start, calls, strict=True)], np.int64)
 
 
