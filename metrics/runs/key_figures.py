@@ -293,7 +293,8 @@ def _mean_of_log(log: TrainingLog, mean_s: float) -> StepTimes:
         p50_s=None,
         p95_s=None,
         num_samples=None,
-        num_steps=log.total_steps,
+        # a run may stop before the steps that were planned
+        num_steps=int(log.step[-1]) if log.total_steps is not None else None,
         coverage=None,
         source=f"{log.dialect} log",
         stated=False,

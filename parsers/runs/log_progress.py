@@ -95,7 +95,24 @@ def completed_at(text: str) -> re.Match[str] | None:
         begin = text.rfind("\n", 0, match.start()) + 1
         if match["script"] is None or not _OF_PART.search(text, begin, match.start()):
             last = match
+    if last is not None and last[0].startswith('"train_runtime"') and _has_later(text, last):
+        return None
     return None if last is None or went_on_at(text[last.end() :]) >= 0 else last
+
+
+def _has_later(text: str, summary: re.Match[str]) -> bool:
+    """Return whether the history that the Trainer of Hugging Face saves has steps after a summary.
+
+    It may be one line, and its evaluations at the end are entries of the same step.
+    """
+    begin = max(text.rfind("{", 0, summary.start()), 0)
+    own = _SAVED_STEP.search(text, begin, summary.start())
+    return own is not None and any(
+        int(later[1]) > int(own[1]) for later in _SAVED_STEP.finditer(text, summary.end())
+    )
+
+
+_SAVED_STEP: Final = re.compile(r'"step": ?(\d{1,12})')
 
 
 def says_to_go_on(line: str) -> bool:

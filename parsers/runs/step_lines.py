@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any, Final, Literal
 
 import msgspec
@@ -32,9 +33,10 @@ Dialect = Literal[
     "none",
 ]
 
-_NUMBER: Final = r"[-+]?(?:\d[\d,]*(?:\.\d*)?(?:[eE][-+]?\d+)?|nan|inf)"
-_AT_FIRST: Final = r"(?<![\d.,])"
-"""Begins a number at its first digit: from each digit of a long one, its end is far away."""
+_NUMBER: Final = (
+    r"[-+]?(?:(?:\d{1,3}(?:,\d{3}){1,6}(?!,?\d)|\d+)(?:\.\d*)?(?:[eE][-+]?\d+)?|nan|inf)"
+)
+"""A comma is in a number only where it has groups of three digits before its decimal point."""
 _TITAN: Final = re.compile(rf"step:\s*(?P<step>\d{{1,12}})\s+loss:\s*(?P<loss>{_NUMBER})")
 _MEGATRON: Final = re.compile(
     r"iteration\s+(?P<step>\d{1,12})\s*/\s*(?P<total>\d{1,12}|infinity)\s*\|"
@@ -82,7 +84,7 @@ _STEP_TIME: Final = re.compile(
 _DATA_TIME: Final = re.compile(rf"(?<!\w)(?:data[_ ]time|Data|data){_DURATION}")
 _TOKEN_RATE: Final = re.compile(
     rf"\b(?:tok(?:ens)?(?:/s(?:ec)?|_per_sec(?:ond)?))[ \t]{{0,3}}[:= ][ \t]{{0,4}}({_NUMBER})"
-    rf"|{_AT_FIRST}({_NUMBER}) ?tok(?:ens)?/s(?:ec)?\b"
+    rf"|({_NUMBER}) ?tok(?:ens)?/s(?:ec)?\b|{_NUMBER}"
 )
 _EPOCH: Final = re.compile(
     rf"Epoch (?P<step>\d{{1,9}}) finished\. Avg Loss: (?P<loss>{_NUMBER}), "
@@ -225,7 +227,7 @@ def _counted_lines(text: str) -> Iterator[StepLine]:
     for match in _COUNTED.finditer(text):
         head, rest = _around(text, match)
         loss = _LOSS.search(rest)
-        each = _PER_STEP.search(rest)
+        each = _with_unit(_PER_STEP, rest, "/step", "/it")
         if (loss is None and each is None) or _NO_TRAINING.search(head):
             continue
         step, total = _count_of(match)
@@ -236,14 +238,24 @@ def _counted_lines(text: str) -> Iterator[StepLine]:
                 values[name] = _float(stated[1]) * (1.0 if stated[2] == "ms" else 1e3)
         if each is not None:
             values["time_ms"] = _float(each[1]) * (1.0 if each[2] == "ms" else 1e3)
-        rate = _TOKEN_RATE.search(rest)
+        rate = _with_unit(_TOKEN_RATE, rest, "tok")
         if rate is not None:
             values["tokens_per_s"] = _float(rate[1] or rate[2])
         yield StepLine(step, head, rest, total=total, values=values)
 
 
+def _with_unit(pattern: re.Pattern[str], text: str, *words: str) -> re.Match[str] | None:
+    """Return the first match with a group, in a text with one of the words.
+
+    Numbers of other units match without one: they are passed over as a whole, since from each
+    digit of a long one its end is far away.
+    """
+    found = pattern.finditer(text) if any(word in text for word in words) else ()
+    return next((match for match in found if match.lastindex), None)
+
+
 _TRAINING_WORDS: Final = ("loss", "Loss", "/step", "/iter")
-_PER_STEP: Final = re.compile(rf"{_AT_FIRST}({_NUMBER}) ?(ms|s|sec)/(?:step|iter|it)\b")
+_PER_STEP: Final = re.compile(rf"({_NUMBER}) ?(ms|s|sec)/(?:step|iter|it)\b|{_NUMBER}")
 _PROGRESS: Final = re.compile(
     r"\b(?P<name>Epoch|[Tt]rain(?:ing)?)\b *(?P<epoch>\d{1,6})?[^|\n]{0,40}\|[^|\n]{0,400}\| *"
     r"(?P<step>\d{1,9})/(?P<total>\d{1,9}) \[[\d:]{4,12}<[^,\n]{1,20}, *"
@@ -307,7 +319,7 @@ def _trainer_lines(text: str) -> Iterator[StepLine]:
             line.values.pop("elapsed_s", None)
             if not line.values.pop("is_stated", 0.0):
                 line.step = None
-        yield line
+    yield from _with_summaries(found)
 
 
 def _dictionaries(text: str) -> Iterator[StepLine]:
@@ -326,7 +338,7 @@ def _dictionaries(text: str) -> Iterator[StepLine]:
             line.step, line.values["is_stated"] = int(stated), 1.0
         if "train_runtime" in members:
             line.is_summary = True
-            line.values |= _summary(members)
+            line.values |= members
         else:
             line.values["loss"] = members.get("loss", math.nan)
         yield line
@@ -334,23 +346,27 @@ def _dictionaries(text: str) -> Iterator[StepLine]:
 
 def _state_lines(text: str) -> Iterator[StepLine]:
     """Yield the history in trainer_state.json, which the Trainer of Hugging Face saves."""
-    if '"log_history"' not in text:
-        return
+    # of a long one the end alone: "trial_params" is the last key of the document
+    if '"log_history"' in text or '"trial_params"' in text:
+        yield from _with_summaries(_entries(text))
+
+
+def _entries(text: str) -> Iterator[StepLine]:
     stated = _MAX_STEPS.search(text)
     total = int(stated[1]) if stated is not None else None
     for match in _ENTRY.finditer(text):
-        entry = _record(match[0])
+        entry = _record(match[0]) if '"step":' in match[0] else {}
         members = {name: finite_or_nan(value) for name, value in entry.items()}
         step = members.get("step", math.nan)
         if not 0 <= step < 1 << 53:
             continue
         if "train_runtime" in members:
-            yield StepLine(int(step), values=_summary(members), is_summary=True)
+            yield StepLine(int(step), total=total, values=members, is_summary=True)
         elif "loss" in members:
             yield StepLine(int(step), total=total, values={"loss": members["loss"]})
 
 
-_ENTRY: Final = re.compile(r'\{[^{}]{0,4000}"step":[^{}]{0,4000}\}')
+_ENTRY: Final = re.compile(r"\{[^{}]{0,8000}\}")
 _MAX_STEPS: Final = re.compile(r'"max_steps": ?(\d{1,12})')
 
 
@@ -359,16 +375,39 @@ def _members(text: str) -> dict[str, float]:
     return {match[1]: _float(match[2]) for match in _MEMBER.finditer(text)}
 
 
-def _summary(members: Mapping[str, float]) -> _Values:
-    """What the Trainer states of the whole run: it rounds to three digits behind the point."""
-    values = {}
-    steps, samples = (
-        members.get(f"train_{what}_per_second", math.nan) for what in ("steps", "samples")
+def _with_summaries(lines: Iterable[StepLine]) -> Iterator[StepLine]:
+    """Yield lines of the Trainer, summaries with what follows from the numbers in them."""
+    before: list[StepLine] = []
+    for line in lines:
+        if line.is_summary:
+            line.values = _summary(line, before)
+            before = []
+        else:
+            before.append(line)
+        yield line
+
+
+def _summary(line: StepLine, before: list[StepLine]) -> _Values:
+    """Return what a summary states of the whole run, {} where it may have been resumed.
+
+    The Trainer divides all steps and samples that were planned by the time that it took: it counts
+    those too that a run left out which stopped early, or had made before it was resumed. It rounds
+    rates to three digits behind the point.
+    """
+    seconds, steps, samples = (
+        line.values.get(f"train_{name}", math.nan)
+        for name in ("runtime", "steps_per_second", "samples_per_second")
     )
-    seconds, made = members.get("train_runtime", math.nan), members.get("step", math.nan)
-    # A run that was resumed counts steps that it did not make in this time.
-    if seconds > 0 and made > 0 and abs(made / seconds - steps) <= _STATED_DIGITS:
+    if not _made_all(line, before):
+        return {}
+    values = {}
+    made, total = line.step, line.total
+    if made is not None and seconds > 0:
         values["mean_step_s"] = seconds / made
+        if total is not None:
+            samples *= made / total if made < total else 1.0
+        elif not (steps >= _LEAST_STATED and abs(made / seconds - steps) <= _rounding(steps)):
+            samples = math.nan
     elif steps >= _LEAST_STATED:
         values["mean_step_s"] = 1 / steps
     if samples > 0:
@@ -376,24 +415,59 @@ def _summary(members: Mapping[str, float]) -> _Values:
     return values
 
 
-_STATED_DIGITS: Final = 0.0006
+def _rounding(rate: float) -> float:
+    """Return how far a rate may be from the stated one: it is rounded, and so is the time."""
+    return 0.0005 + 0.001 * rate
+
+
 _LEAST_STATED: Final = 0.05
 """Steps a second: below, 0.001 is more than 2 % of the rate."""
 
 
+def _made_all(line: StepLine, before: list[StepLine]) -> bool:
+    """Return whether the steps of a summary were all made in its time.
+
+    It has the sum of the losses in that time over all steps of the run, which is less than the mean
+    of the losses of all steps where some were made before. Lines without steps are as far apart.
+    """
+    made = len(before) if line.step is None else line.step
+    losses: list[tuple[int, float]] = []  # from the last step to the first
+    for number in range(len(before), 0, -1):
+        step = before[number - 1].step
+        at = number if step is None else step
+        if losses and at > losses[-1][0]:
+            break  # an earlier run
+        if not losses or at < losses[-1][0]:  # several nodes may print one
+            losses.append((at, before[number - 1].values.get("loss", math.nan)))
+    if not losses or not 0 < losses[0][0] <= made:
+        return False
+    # each line has the mean of the steps since the line before; behind the last there is none
+    bounds = [made, *(at for at, _ in losses[1:]), 0]
+    parts = zip(losses, bounds, bounds[1:], strict=False)
+    mean = sum(loss * (last - first) for (_, loss), last, first in parts) / made
+    stated = line.values.get("train_loss", math.nan)
+    return abs(mean - stated) < _ALIKE * abs(stated)
+
+
+_ALIKE: Final = 0.02
+"""Share by which a mean of losses may differ: they have few digits, and the last may be absent."""
+
+
 def _mlperf_lines(text: str) -> Iterator[StepLine]:
     """Yield blocks of training between evaluations, else rates, from records of MLPerf's logger."""
-    records = [(match, _record(match["record"])) for match in _MLPERF.finditer(text)]
-    blocks = list(_blocks(text, records))
-    yield from blocks or _rates(text, records)
+    blocks = _blocks(text)
+    first = next(blocks, None)
+    yield from _rates(text) if first is None else chain((first,), blocks)
 
 
-_Records = list[tuple[re.Match[str], Mapping[str, Any]]]
+def _records(text: str) -> Iterator[tuple[re.Match[str], Mapping[str, Any]]]:
+    """Yield the records of MLPerf's logger; kept, they would take many times the text."""
+    return ((match, _record(match["record"])) for match in _MLPERF.finditer(text))
 
 
-def _blocks(text: str, records: _Records) -> Iterator[StepLine]:
+def _blocks(text: str) -> Iterator[StepLine]:
     batch = start_ms = first = loss = math.nan
-    for match, record in records:
+    for match, record in _records(text):
         key, value, time_ms = record.get("key"), record.get("value"), finite(record.get("time_ms"))
         metadata = record.get("metadata")
         counted = metadata.get("samples_count") if isinstance(metadata, dict) else None
@@ -411,7 +485,8 @@ def _blocks(text: str, records: _Records) -> Iterator[StepLine]:
         elif key == "block_stop" and time_ms is not None:
             values = _block(samples, first, batch, time_ms - start_ms)
             if values:
-                values["loss"] = loss
+                if math.isfinite(loss):
+                    values["loss"] = loss
                 yield StepLine(round(samples / batch), _around(text, match)[0], values=values)
             start_ms = loss = math.nan
 
@@ -425,7 +500,7 @@ def _block(samples: float, first: float, batch: float, took_ms: float) -> _Value
     return {"time_ms": took_ms / made, "samples_per_s": rate, "global_batch": batch}
 
 
-def _rates(text: str, records: _Records) -> Iterator[StepLine]:
+def _rates(text: str) -> Iterator[StepLine]:
     """Yield a line for each rate that is stated, where it is one of samples.
 
     Benchmarks state what they have done so far as samples or as epochs, under one name, and rates
@@ -433,7 +508,7 @@ def _rates(text: str, records: _Records) -> Iterator[StepLine]:
     """
     batch = last_ms = in_epoch = math.nan
     last = 0.0
-    for match, record in records:
+    for match, record in _records(text):
         key, value, time_ms = record.get("key"), record.get("value"), finite(record.get("time_ms"))
         if key == "global_batch_size":
             batch = finite_or_nan(value)
@@ -452,7 +527,8 @@ def _rates(text: str, records: _Records) -> Iterator[StepLine]:
         if batch >= 1 and made > 0 and samples < 1 << 53:
             values = {"time_ms": batch / rate * 1e3, "samples_per_s": rate, "global_batch": batch}
             yield StepLine(round(samples / batch), _around(text, match)[0], values=values)
-        last_ms, last = time_ms, done
+        if math.isfinite(done):
+            last_ms, last = time_ms, done
 
 
 _ROUNDED: Final = 0.05
@@ -467,7 +543,13 @@ def _done(metadata: Any) -> float:
     return next((number for number in found if 0 < number < 1 << 53), math.nan)
 
 
+_NOT_FINITE: Final = re.compile(r"(?<=[:\[, ])-?(?:NaN|Infinity)\b")
+
+
 def _record(text: str) -> Mapping[str, Any]:
+    """Return an object, {} for none; NaN and Infinity, which Python writes, are None."""
+    if "NaN" in text or "Infinity" in text:
+        text = _NOT_FINITE.sub("null", text)
     try:
         record = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):

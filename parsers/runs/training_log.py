@@ -253,6 +253,10 @@ class _Reading:
         if self._restarts:
             message = "the log goes back to earlier steps: the later line about a step counts"
             notes = (*notes, Note("restarted", message, count=self._restarts))
+        stating = [line for line in lines if "loss" in line.values]
+        if stating and not math.isfinite(stating[-1].values["loss"]):
+            message = "the last loss that it states is not finite: only finite ones are used"
+            notes = (*notes, Note("loss_not_finite", message))
         return TrainingLog(
             dialect=dialect,
             step=steps,

@@ -486,7 +486,7 @@ NEMO = b"""\
 TRAINER = b"""\
 \r  5%|  | 10/200 [00:25<08:00,  2.50s/it]\r{'loss': 2.7795, 'learning_rate': 1.1e-05, 'epoch': 0.08}
 \r 10%|  | 20/200 [00:50<07:30,  2.50s/it]\r{'loss': '2.5', 'grad_norm': nan, 'epoch': '0.1', 'step': 20}
-{'train_runtime': 116.1914, 'train_samples_per_second': 6.885, 'train_steps_per_second': 1.721, 'train_loss': 2.8, 'epoch': 0.15}
+{'train_runtime': 116.1914, 'train_samples_per_second': 6.885, 'train_steps_per_second': 1.721, 'train_loss': 2.5, 'epoch': 0.15}
 """
 MLPERF = b"""\
 :::MLLOG {"namespace": "", "time_ms": 1721026606000, "event_type": "POINT_IN_TIME", "key": "global_batch_size", "value": 8, "metadata": {"lineno": 9}}
@@ -498,7 +498,7 @@ MLPERF = b"""\
 STATE = b"""\
 {"global_step": 40, "log_history": [
   {"epoch": 0.5, "loss": 3.5, "step": 20},
-  {"epoch": 1.0, "step": 40, "train_runtime": 80.0, "train_steps_per_second": 0.5}
+  {"epoch": 1.0, "step": 40, "train_loss": 3.5, "train_runtime": 80.0, "train_steps_per_second": 0.5}
 ], "max_steps": 40}
 """
 RATES = b"""\

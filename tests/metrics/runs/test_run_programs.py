@@ -23,7 +23,7 @@ _NEMO = "".join(
 _TRAINER = (
     "{'loss': 2.5, 'learning_rate': 0.1, 'epoch': 0.1}\n"
     "{'train_runtime': 116.1914, 'train_samples_per_second': 6.885, "
-    "'train_steps_per_second': 1.6, 'train_loss': 2.8, 'epoch': 0.15}\n"
+    "'train_steps_per_second': 1.6, 'train_loss': 2.5, 'epoch': 0.15}\n"
 )
 _BRIDGE = "".join(
     f" [2025-12-22 15:18:{step}] iteration {step}/ 50 | elapsed time per iteration (ms): "

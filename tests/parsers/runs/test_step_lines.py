@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -38,12 +39,13 @@ TRAINER = """\
 {'loss': 0.3718, 'grad_norm': nan, 'learning_rate': 0.0, 'epoch': 1.0, 'step': 10000}
 {'eval_loss': 0.3461727797985077, 'eval_runtime': 9.144, 'epoch': 1.0, 'step': 10000}
 {'train_runtime': 8754.1218, 'train_samples_per_second': 36.554, 'train_steps_per_second': 1.142, \
-'train_loss': 2.159679998397827, 'epoch': 1.0, 'step': 10000}
+'train_loss': 0.381712345678901, 'epoch': 1.0, 'step': 10000}
 """
 TRAINER_5 = """\
 {'loss': '3.41', 'grad_norm': '5.312', 'learning_rate': '0.0002', 'epoch': '1'}
 {'loss': '2.205', 'grad_norm': '2.641', 'learning_rate': '0.0001333', 'epoch': '2'}
-{'train_runtime': '36.27', 'train_samples_per_second': '0.414', 'train_loss': '2.46', 'epoch': '2'}
+{'loss': '1.765', 'grad_norm': '2.112', 'learning_rate': '6.667e-05', 'epoch': '3'}
+{'train_runtime': '36.27', 'train_samples_per_second': '0.414', 'train_loss': '2.46', 'epoch': '3'}
 """
 BRIDGE = """\
 ain_fp8_mx/0 Step Time : 9.09s GPU utilization: 663.5MODEL_TFLOP/s/GPU
@@ -141,7 +143,7 @@ def test_the_trainer_with_the_step_in_its_lines() -> None:
 def test_the_trainer_that_prints_numbers_as_texts() -> None:
     log = read(TRAINER_5)
 
-    assert (log.dialect, log.loss.tolist()) == ("huggingface", [3.41, 2.205])
+    assert (log.dialect, log.loss.tolist()) == ("huggingface", [3.41, 2.205, 1.765])
     assert (log.mean_step_s, log.mean_samples_per_s) == (None, 0.414)
     assert [note.code for note in log.notes] == ["counted_lines"]
 
@@ -165,24 +167,30 @@ def test_a_bar_of_whole_seconds_is_used_over_twenty() -> None:
     assert len(log) == 20
 
 
-def state(*, runtime_s: float, rate: float, steps: int = 60) -> str:
-    """Return what the Trainer saves: a loss every 20 steps, and the whole run at the end."""
+def state(*, last: int = 60, planned: int = 60, first: int = 0, step_s: float = 20.0) -> str:
+    """Return what the Trainer saves: a loss every 20 steps, and the whole run at the end.
+
+    Steps up to ``first`` were made before it was resumed.
+    """
     history: list[dict[str, float]] = [
         {"epoch": step / 60, "grad_norm": 0.5, "loss": 4 - step / 20, "step": step}
-        for step in (20, 40, 60)
+        for step in range(20, last + 1, 20)
     ]
-    history.append({"epoch": 1.0, "eval_loss": 1.5, "eval_runtime": 3.0, "step": 60})
-    whole = {"train_runtime": runtime_s, "train_steps_per_second": rate,
-             "train_samples_per_second": 1.6}  # fmt: skip
-    history.append({"epoch": 1.0, "step": steps, "total_flos": 1e15, "train_loss": 2.0, **whole})
+    made = sum(20 * entry["loss"] for entry in history if entry["step"] > first)
+    history.append({"epoch": 1.0, "eval_loss": 1.5, "eval_runtime": 3.0, "step": last})
+    seconds = (last - first) * step_s
+    whole = {"train_loss": made / last, "train_runtime": seconds,
+             "train_samples_per_second": round(planned * 32 / seconds, 3),
+             "train_steps_per_second": round(planned / seconds, 3)}  # fmt: skip
+    history.append({"epoch": 1.0, "step": last, "total_flos": 1e15, **whole})
     callbacks = {"TrainerControl": {"args": {"should_log": False}}}
-    document = {"global_step": 60, "log_history": history, "max_steps": 60,
-                "stateful_callbacks": callbacks}  # fmt: skip
+    document = {"global_step": last, "log_history": history, "max_steps": planned,
+                "stateful_callbacks": callbacks, "trial_params": None}  # fmt: skip
     return json.dumps(document, indent=2)
 
 
 def test_what_the_trainer_saves_of_a_run() -> None:
-    log = read(state(runtime_s=1200.0, rate=0.05))
+    log = read(state())
 
     assert (log.dialect, log.step.tolist(), log.total_steps) == ("trainer_state", [20, 40, 60], 60)
     assert log.loss.tolist() == [3.0, 2.0, 1.0]
@@ -190,14 +198,74 @@ def test_what_the_trainer_saves_of_a_run() -> None:
     assert log.end.kind == "completed"
 
 
-def test_a_run_that_was_resumed_states_its_own_rate() -> None:
-    log = read(state(runtime_s=120.0, rate=0.25))  # 30 of the 60 steps, as it says itself
+def test_a_run_that_stopped_early_is_timed_by_the_steps_that_it_made() -> None:
+    log = read(state(planned=600, step_s=1.0))
 
-    assert log.mean_step_s == 4.0
+    assert (log.total_steps, log.mean_step_s, log.mean_samples_per_s) == (600, 1.0, 32.0)
+
+
+def test_a_run_that_was_resumed_states_no_time_of_its_steps() -> None:
+    """The Trainer counts steps that were made before, and the losses that were not."""
+    log = read(state(first=20))
+
+    assert log.step.tolist() == [20, 40, 60]
+    assert (log.mean_step_s, log.mean_samples_per_s) == (None, None)
+
+
+def test_a_low_rate_says_too_little_of_the_steps() -> None:
+    """0.003 steps a second may be 0.0026 or 0.0034: the samples may be of other steps."""
+    line = "{'loss': 2.0, 'epoch': 1.0, 'step': %d}\n{'train_runtime': 300000.0, " \
+        "'train_samples_per_second': 0.5, 'train_steps_per_second': %s, 'train_loss': 2.0, " \
+        "'step': %d}\n"  # fmt: skip
+
+    low, other, high = (
+        read(line % (step, rate, step))
+        for step, rate in ((1000, 0.003), (30_000, 0.107), (30_000, 0.1))
+    )
+
+    assert (low.mean_step_s, low.mean_samples_per_s) == (300.0, None)
+    assert (other.mean_step_s, other.mean_samples_per_s) == (10.0, None)
+    assert (high.mean_step_s, high.mean_samples_per_s) == (10.0, 0.5)
+
+
+def test_numbers_of_a_saved_state_that_are_not_finite() -> None:
+    history = [{"loss": 2.0, "step": 10}, {"grad_norm": math.nan, "loss": 1.5, "step": 20},
+               {"grad_norm": -math.inf, "loss": math.nan, "step": 30}]  # fmt: skip
+
+    log = read(json.dumps({"log_history": history, "max_steps": 30}))
+
+    assert log.step.tolist() == [10, 20, 30]
+    np.testing.assert_array_equal(log.loss, [2.0, 1.5, math.nan])
+    assert [note.code for note in log.notes] == ["loss_not_finite"]
+
+
+def test_a_saved_state_is_read_to_its_end_without_its_middle() -> None:
+    text = state()
+    cut = text.index('"epoch": 0.66')
+    begin = text.rindex("{", 0, cut)
+
+    log = read(text[:begin], text[begin:])
+
+    assert (log.step.tolist(), log.loss.tolist()) == ([20, 40, 60], [3.0, 2.0, 1.0])
+    assert (log.total_steps, log.end.kind) == (60, "completed")
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_steps_behind_a_summary_are_of_training_that_goes_on(indent: int | None) -> None:
+    def saved(last: int) -> str:
+        history: list[dict[str, float]] = [{"loss": 2.0, "step": 10}]
+        history.append({"step": 10, "train_loss": 2.0, "train_runtime": 9.0})
+        history += [{"loss": 1.0, "step": step} for step in range(11, last + 1)]
+        history.append({"eval_loss": 2.0, "step": last})
+        return json.dumps({"log_history": history, "max_steps": 30}, indent=indent)
+
+    assert read(saved(14)).end.kind == ""
+    assert read(saved(11)).end.kind == ""
+    assert read(saved(10)).end.kind == "completed"
 
 
 def test_a_saved_state_that_is_cut_off() -> None:
-    text = state(runtime_s=1200.0, rate=0.05)
+    text = state()
     log = read(text[: text.index('"step": 60')])
 
     assert (log.step.tolist(), log.mean_step_s, log.end.kind) == ([20, 40], None, "")
@@ -234,6 +302,25 @@ def test_rates_of_mlperf_between_evaluations(unit: int, train_samples: int | Non
     assert (log.dialect, log.step.tolist()) == ("mlperf", [50, 100, 150])
     assert log.time_s.tolist() == [0.4] * 3
     assert log.samples_per_s.tolist() == [1000.0] * 3
+
+
+def test_records_of_mlperf_without_counts_are_passed_over() -> None:
+    lines = []
+    for number, line in enumerate(_rates(1).splitlines(keepends=True)):
+        at = 1721026000000 + number * 10_000
+        lines += [line, logged(at, "tracked_stats", {"train_loss": 2.0})]
+
+    assert read("".join(lines)).step.tolist() == [50, 100, 150]
+
+
+def test_records_of_mlperf_are_not_kept() -> None:
+    text = '0: :::MLLOG {"key": "x"}\n' * 20_000
+    tracemalloc.start()
+    try:
+        assert len(read(text)) == 0
+        assert tracemalloc.get_traced_memory()[1] < 6 * len(text)
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("text", [_rates(5000), _rates(1, of=2048)], ids=["epochs", "tokens"])
@@ -337,6 +424,11 @@ def test_a_long_line_is_read_once(piece: str, dialect: str) -> None:
     assert read(piece * (250_000 // len(piece))).dialect == dialect
 
 
+def test_a_saved_state_without_an_end_is_read_once() -> None:
+    """From each place of a key, the end would be looked for again: a second for 80 KB."""
+    assert read('"log_history"' + ("{" + '"step":' * 1143) * 30).dialect == "none"
+
+
 @pytest.mark.parametrize(
     ("text", "steps", "time_s", "data_ms"),
     [
@@ -395,8 +487,32 @@ def test_the_loss_of_a_line_is_not_its_average() -> None:
     assert read("\n".join(lines) + "\n").loss.tolist() == [8.5, 7.5]
 
 
-def test_a_number_of_thousands_of_digits_takes_no_time() -> None:
-    digits = "9" * 4000
+@pytest.mark.parametrize(
+    ("text", "loss", "time_ms", "tokens_per_s"),
+    [
+        ("loss:2.31,350 ms/step", 2.31, 350.0, math.nan),
+        ("loss:2.31,1,350 ms/step", 2.31, 1350.0, math.nan),
+        ("loss:2,350 ms/step", 2350.0, 2350.0, math.nan),
+        ("loss:2,35 ms/step", 2.0, 35.0, math.nan),
+        ("loss=2.31,12345 tok/s", 2.31, math.nan, 12345.0),
+        ("loss=2,12345 tok/s", 2.0, math.nan, 12345.0),
+        ("loss=2.31, 12,345.5 tok/s, 9 s/step", 2.31, 9000.0, 12345.5),
+        ("loss=2.31, tok/s: 12,345, 1e1 ms/it", 2.31, 10.0, 12345.0),
+    ],
+)
+def test_commas_between_numbers_and_in_them(
+    text: str, loss: float, time_ms: float, tokens_per_s: float
+) -> None:
+    log = read(f"step 5 {text}\n")
+
+    assert log.loss.tolist() == [loss]
+    np.testing.assert_allclose(log.time_s, [time_ms / 1e3])
+    np.testing.assert_array_equal(log.tokens_per_s, [tokens_per_s])
+
+
+@pytest.mark.parametrize("number", ["9", "9,", "9.", "9,999,", "9e"])
+def test_a_number_of_thousands_of_digits_takes_no_time(number: str) -> None:
+    digits = number * (4000 // len(number))
 
     log = read(f"step 5 loss: {digits} {digits} rate\nstep 6 loss: 2.5 40 ms/step\n")
 
