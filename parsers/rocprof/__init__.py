@@ -48,12 +48,17 @@ def other_table(sample: FileSample) -> Match | None:
     return Match() if any(word in line for word in ("_Timestamp", "Agent", "gpu-id")) else None
 
 
+def kernel_name(symbol: str) -> str:
+    """Return the name of a kernel without what marks its descriptor, mangled or not."""
+    return symbol.removesuffix(" [clone .kd]").removesuffix(".kd")
+
+
 def _first_line(sample: FileSample) -> str:
     text = sample.plain
     return "" if text is None else text.lstrip("\n").partition("\n")[0]
 
 
-ROCPROF_VERSION: Final = 1
+ROCPROF_VERSION: Final = 2
 """Raised whenever the same bytes would give other columns: stored columns become invalid."""
 
 

@@ -24,7 +24,7 @@ from ccltui.parsers.errors import TraceError
 from ccltui.parsers.format import ReadOptions
 from ccltui.parsers.nsys.report_export import read_made_export, write_export
 from ccltui.parsers.nsys.sqlite import export_schema
-from ccltui.parsers.rocprof import NEEDED, OLD_NAMES
+from ccltui.parsers.rocprof import NEEDED, OLD_NAMES, kernel_name
 from ccltui.parsers.text.compression import TextChunks
 from ccltui.parsers.text.line_prefixes import Prefixes
 
@@ -147,7 +147,7 @@ class _Tables(Struct):
             for whole, part in zip(grid, group, strict=True)
         ]
         place = (*times, agent, _stream(row), _number(row.get("Correlation_Id")), self._pid(row))
-        name = self._string(row["Kernel_Name"].removesuffix(".kd"))
+        name = self._string(kernel_name(row["Kernel_Name"]))
         self.rows[export_schema.KERNELS].append((*place, name, *blocks))
 
     def _pid(self, row: Row) -> int:

@@ -16,6 +16,7 @@ from ccltui.parsers.columns import RankTrace
 from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.job import open_job
+from ccltui.parsers.rocprof import kernel_name
 from ccltui.parsers.rocprof.kernel_trace import read_kernel_trace
 
 BASE = 8_819_330_200_000_000
@@ -227,3 +228,7 @@ def test_other_texts_are_refused_in_one_line(tmp_path: Path, text: str) -> None:
         read(tmp_path / "1_kernel_trace.csv", text)
 
     assert "\n" not in str(caught.value)
+
+
+def test_marks_of_descriptors_are_no_part_of_a_name() -> None:
+    assert [kernel_name(f"k(int){end}") for end in ("", ".kd", " [clone .kd]")] == ["k(int)"] * 3
