@@ -64,7 +64,13 @@ from ccltui.parsers.runs import (
     TRAINING_METRICS,
     WATCHDOG_LOG,
 )
-from ccltui.parsers.side import EXPERT_STATS, SERVING_RESULTS, SUMMED_TABLE, TIMING_STATS
+from ccltui.parsers.side import (
+    EXPERT_STATS,
+    NVPROF_TABLE,
+    SERVING_RESULTS,
+    SUMMED_TABLE,
+    TIMING_STATS,
+)
 from ccltui.parsers.side.unread_files import (
     ARCHIVE,
     LOG,
@@ -227,6 +233,7 @@ FORMATS: tuple[Format, ...] = (
     TRAINING_LOG,
     WATCHDOG_LOG,
     NCCL_LOG,
+    NVPROF_TABLE,  # behind the logs in which such a table may be
     ARCHIVE,
     NCCL_INSPECTOR,
     NCCL_INSPECTOR_PROM,

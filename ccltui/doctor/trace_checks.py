@@ -54,7 +54,7 @@ from ccltui.parsers.nsys import NSYS_TEXT, NSYS_TEXT_TRACE
 from ccltui.parsers.numbers import counted, duration
 from ccltui.parsers.runs import STEP_LOG, TRAINING_LOG, TRAINING_METRICS, WATCHDOG_LOG
 from ccltui.parsers.safe_text import listed, printable
-from ccltui.parsers.side import EXPERT_STATS, SERVING_RESULTS, SUMMED_TABLE
+from ccltui.parsers.side import EXPERT_STATS, NVPROF_TABLE, SERVING_RESULTS, SUMMED_TABLE
 from ccltui.parsers.side.unread_files import ARCHIVE, OTHER_TRACE
 from ccltui.parsers.system.machine_limits import wants_compiled_code
 
@@ -500,6 +500,7 @@ SHOWN_BY: Final[dict[str, str]] = {
     NSYS_TEXT_TRACE.kind: _REPORTS,
     SERVING_RESULTS.kind: "ccltui explain DIR, --metric ttft, --metric tpot",
     SUMMED_TABLE.kind: "ccltui explain DIR",
+    NVPROF_TABLE.kind: "ccltui explain DIR",
     EXPERT_STATS.kind: "--metric token_to_expert_assignment",
 }
 """What shows or uses the content of a kind of files that need no trace."""

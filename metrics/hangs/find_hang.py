@@ -18,13 +18,14 @@ from ccltui.parsers.errors import TraceError, contained
 from ccltui.parsers.flight_recorder import FLIGHT_RECORD
 from ccltui.parsers.inspector import NCCL_INSPECTOR
 from ccltui.parsers.runs import TRAINING_LOG, WATCHDOG_LOG
+from ccltui.parsers.side import NVPROF_TABLE
 from ccltui.parsers.side.unread_files import LOG, TEXT
 
 if TYPE_CHECKING:
     from ccltui.parsers.cluster.nccl_log import RasReport
     from ccltui.parsers.found_files import Discovery, FoundFile
 
-LOGS: Final = (WATCHDOG_LOG, TRAINING_LOG, NCCL_LOG, LOG, TEXT)
+LOGS: Final = (WATCHDOG_LOG, TRAINING_LOG, NCCL_LOG, NVPROF_TABLE, LOG, TEXT)
 ATTEMPT: Final = re.compile(r"^attempt_(\d{1,6})$")
 _RECORDS: Final = re.compile(
     r"(?:records?|torch|kineto|nsys|traces?|profil\w*|fr|flight[_-]?rec\w*|dumps?"

@@ -45,17 +45,24 @@ TIMING_STATS: Final = Format(
     sniff=(json_keys("iteration_times"), json_name("step_times")),
 )
 _ROCPROF_HEADER: Final = re.compile(r'"?Name"?,"?Calls"?,"?TotalDurationNs\b')
+NVPROF_MARK: Final = "Time(%)"
+"""Each table of nvprof has it in its header."""
 NVPROF_HEADER: Final = re.compile(
-    r"^[ \t]*(?:Type[ \t]+)?Time\(%\)[ \t]+Time[ \t]+Calls[ \t]+Avg[ \t]+Min[ \t]+Max[ \t]+Name\b",
+    r"^[ \t]*+(?:Type[ \t]+)?Time\(%\)[ \t]+Time[ \t]+Calls[ \t]+Avg[ \t]+Min[ \t]+Max[ \t]+Name\b",
     re.MULTILINE,
 )
 SUMMED_TABLE: Final = Format(
     kind="summed_table",
-    description="times by name that rocprof --stats, rocprofv3 --stats or nvprof sum up",
-    sniff=(
-        text_start(_ROCPROF_HEADER, 256),
-        text_search(NVPROF_HEADER, Priority.TEXT_CONTENT, words=("Time(%)",)),
-    ),
+    description="times by name that rocprof --stats or rocprofv3 --stats sum up",
+    sniff=(text_start(_ROCPROF_HEADER, 256),),
+    has_own_metrics=True,
+    read_by_line=True,
+)
+NVPROF_TABLE: Final = Format(
+    kind="nvprof_table",
+    description="times by name that nvprof prints, among what the program prints",
+    # Behind the lines of logs: such a text is a log too.
+    sniff=(text_search(NVPROF_HEADER, Priority.TEXT_LINES, words=(NVPROF_MARK,)),),
     has_own_metrics=True,
     read_by_line=True,
 )

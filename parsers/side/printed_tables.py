@@ -4,7 +4,8 @@ Columns of PyTorch's are found by their titles, which differ between releases an
 operators, ranges and, where devices were recorded, kernels; long names are cut.
 
 A file of rocprof has kernels or calls of one interface; which of them, its names say. nvprof prints
-work of devices, copies among it, and calls of the host, of each process that it profiled.
+work of devices, copies among it, and calls of the host, of each process that it profiled, among
+what the program itself prints.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Final, Literal
 
 from msgspec import Struct
 
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.side import NVPROF_HEADER
+from ccltui.parsers.rocprof import kernel_name
+from ccltui.parsers.side import NVPROF_HEADER, NVPROF_MARK
 from ccltui.parsers.text.bounded_text import BoundedText, read_bounded
 
 MARK: Final = "Self CPU"
@@ -209,87 +212,171 @@ class SummedRows(Struct, frozen=True):
     share: float = 0.0
 
 
-_CALLS: Final = re.compile(r"(?:__)?hip[A-Z]|hsa_|(?:nccl|rccl)(?!Dev|Kernel)[A-Z]\w*$")
-_NO_WORK: Final = re.compile(r"[A-Z][A-Z0-9_]+$")
-"""Domains, and the directions of copies, which have tables of their own."""
+class SummedTables(Struct, frozen=True):
+    """Tables of one file, () where they list nothing, and a line for what is not counted."""
+
+    tables: tuple[SummedRows, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+_MOST_NAMES: Final = 20_000
+"""Names of one table: a program has thousands. Tables begin with the names of most time."""
+_MOST_LINES: Final = 400_000
+"""Lines of tables of nvprof that are read, of all processes: a second of work."""
+_LONGEST_NAME: Final = 4000
+"""Names are cut here: as long ones differ before, and time to take them apart grows with them."""
 _LARGEST: Final = 1 << 62
+"""Sums are kept in 64 bits; as nanoseconds these are 146 years."""
+_Row = tuple[str, int, int, float | None]
 
 
-def read_summed(path: Path, *, shown: str) -> tuple[SummedRows, ...]:
-    """Return the tables of a file. Raises TraceError where it has none that can be read."""
-    text = "\n".join(read_bounded(path, shown=shown).plain_parts)
-    found = tuple(_of_nvprof(text)) if NVPROF_HEADER.search(text) else _of_rocprof(text, shown)
-    if not found:
-        raise TraceError("no row of it has a name and a time", path=shown)
-    return found
+def read_rocprof(path: Path, *, shown: str) -> SummedTables:
+    """Return the table of a file. Raises TraceError where no row of it can be read.
 
-
-def _of_rocprof(text: str, shown: str) -> tuple[SummedRows, ...]:
-    rows: list[tuple[str, int, int, float]] = []
+    Sums of what other tables list by name are left out: domains, and directions of copies.
+    """
+    text = read_bounded(path, shown=shown)
+    notes = [note.message for note in text.notes]
+    rows: list[_Row] = []
+    listed = 0
     try:
-        for row in csv.DictReader(text.lstrip("\n").splitlines()):
-            name, total = (row.get("Name") or "").strip(), _ns(row.get("TotalDurationNs"))
-            is_cut = None in row.values()  # the last row of a file that was cut off
-            if name and total is not None and not is_cut:
-                share = _decimal(row.get("Percentage")) / 100
-                rows.append((name.removesuffix(".kd"), total, _ns(row.get("Calls")) or 0, share))
+        for row in _csv_rows("\n".join(text.plain_parts)):
+            if listed == _MOST_NAMES:
+                notes.append(f"only its first {_MOST_NAMES:,} rows are read")
+                break
+            listed += 1
+            total = _ns(row.get("TotalDurationNs"))
+            name = kernel_name(row["Name"].strip()[:_LONGEST_NAME])
+            if name and total is not None:
+                share = _decimal(row.get("Percentage"))
+                rows.append((name, total, _ns(row.get("Calls")) or 0, share))
     except csv.Error as error:
         raise TraceError(f"not valid csv: {error}", path=shown) from error
-    rows = [row for row in rows if not _NO_WORK.match(row[0])]
-    if not rows:
-        return ()
-    calls = sum(total for name, total, _, _ in rows if _CALLS.match(name))
-    what: What = "calls" if 2 * calls > sum(row[1] for row in rows) else "kernels"
+    if listed and not rows:
+        raise TraceError("no row of it has a name and a time", path=shown)
+    rows = [row for row in rows if not _SUMS_OF_OTHERS.fullmatch(row[0])]
+    if not _can_be_true(rows):
+        raise TraceError(_TOO_LARGE, path=shown)
+    tables = (_summed_rows("rocprof", _what(rows, shown), rows),) if rows else ()
+    return SummedTables(tables, tuple(notes))
+
+
+def _csv_rows(text: str) -> Iterator[dict[str, str]]:
+    """Yield the rows of a table by their titles, without one that was cut off."""
+    cells = csv.reader(match[0] for match in _LINE.finditer(text))
+    titles = next((row for row in cells if row), [])
+    if "Name" not in titles:
+        return
+    for row in cells:
+        if len(row) >= len(titles):
+            yield dict(zip(titles, row, strict=False))
+
+
+_LINE: Final = re.compile(r"[^\n]*\n|[^\n]+")
+_CALLS: Final = re.compile(r"(?:__)?hip[A-Z]|hsa_|(?:nccl|rccl)(?!Dev|Kernel)[A-Z]\w*$")
+_SUMS_OF_OTHERS: Final = re.compile(
+    r"(?:HIP|HSA|MARKER|RCCL|ROCDECODE|ROCJPEG)(?:_[A-Z]+){0,3}_API(?:_EXT)?|OMPT"
+    r"|KERNEL_DISPATCH|(?:MEMORY_COPY|MEMORY_ALLOCATION|SCRATCH_MEMORY)(?:_[A-Z]+){0,4}"
+    r"|(?:HOST|DEVICE)_TO_(?:HOST|DEVICE)|(?:hcMemcpy|Copy)(?:Host|Device)To(?:Host|Device)"
+)
+"""Domains, and the directions of copies, as rocprofv3 and rocprof name them."""
+
+
+def _what(rows: list[_Row], shown: str) -> What:
     if "marker_api" in shown.rpartition("/")[2]:
-        what = "ranges"
-    return (_summed_rows("rocprof", what, rows),)
+        return "ranges"
+    calls = sum(total for name, total, _, _ in rows if _CALLS.match(name))
+    return "calls" if 2 * calls > sum(row[1] for row in rows) else "kernels"
 
 
 def _ns(text: str | None) -> int | None:
     number = _decimal(text)
-    return int(number) if text and 0 <= number < _LARGEST else None
+    return int(number) if number is not None and number < _LARGEST else None
 
 
-def _decimal(text: str | None) -> float:
-    return float(text) if text and _NUMBER.fullmatch(text) else 0.0
+def _decimal(text: str | None) -> float | None:
+    """Return the number that a text is, None where it is none."""
+    return float(text) if text and _NUMBER.fullmatch(text.strip()) else None
 
 
-_NUMBER: Final = re.compile(r"\d{1,19}(?:\.\d{1,40})?(?:e[+-]?\d{1,3})?")
+_NUMBER: Final = re.compile(r"\d{1,19}(?:\.\d{1,40})?(?:[eE][+-]?\d{1,3})?", re.ASCII)
 _NS_OF_UNIT: Final = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 _AMOUNT: Final = r"(?P<time>\d{1,12}(?:\.\d{1,9})?)(?P<unit>ns|us|ms|s)"
 _TYPE: Final = r"(?P<type>GPU activities|API calls|OpenACC \(excl\)):"
 _PRINTED: Final = re.compile(
-    rf"^[ \t]*(?:{_TYPE}[ \t]+)?\d{{1,3}}\.\d{{1,4}}%[ \t]+{_AMOUNT}[ \t]+(?P<calls>\d{{1,12}})"
-    rf"(?:[ \t]+[\d.]{{1,16}}(?:ns|us|ms|s)){{3}}[ \t]+(?P<name>\S[^\n]{{0,4000}})$",
-    re.MULTILINE,
+    rf"^(?:[ \t]*+(?:{_TYPE}[ \t]+)?\d{{1,3}}\.\d{{1,4}}%[ \t]+{_AMOUNT}[ \t]+(?P<calls>\d{{1,12}})"
+    r"(?:[ \t]+[\d.]{1,16}(?:ns|us|ms|s)){3}[ \t]+(?P<name>\S[^\n]*)$"
+    r"|(?:==\d{1,10}== )?(?P<section>Profiling result|API calls):)",
+    re.MULTILINE | re.ASCII,
 )
-_SECTION: Final = re.compile(r"^(?:==\d+== )?(?P<what>Profiling result|API calls):", re.MULTILINE)
+"""A row, or the line before a table: in one pattern, so that they are met in their order.
+
+``*+`` gives no blank back, so that lines of blanks are passed once.
+"""
 _KINDS: Final[dict[str, What]] = {
     "GPU activities": "kernels",
     "API calls": "calls",
     "Profiling result": "kernels",  # to CUDA 8, calls had a table of their own
 }
+_BEFORE: Final = 200
+"""Characters before the first header in which the line is that says what the table is of."""
 
 
-def _of_nvprof(text: str) -> Iterator[SummedRows]:
+def nvprof_tables(text: BoundedText) -> SummedTables:
+    """Return the tables in a text."""
+    if not any(NVPROF_MARK in part for part in text.parts):
+        return SummedTables()
+    plain = "\n".join(text.plain_parts)
+    begin = plain.rfind("\n", 0, max(plain.find(NVPROF_MARK) - _BEFORE, 0)) + 1
+    if NVPROF_HEADER.search(plain, begin) is None:
+        return SummedTables()
+    notes = [note.message for note in text.notes]
+    tables = []
+    for what, found in _by_kind(plain, begin, notes).items():
+        rows: list[_Row] = [(name, ns, calls, None) for name, (ns, calls) in found.items()]
+        if _can_be_true(rows):
+            tables.append(_summed_rows("nvprof", what, rows))
+        else:
+            notes.append(f"{_TOO_LARGE}: its {what} are not counted")
+    return SummedTables(tuple(tables), tuple(notes))
+
+
+def _by_kind(text: str, begin: int, notes: list[str]) -> dict[What, dict[str, list[int]]]:
+    """Return time in ns and calls by kind and name, summed over processes."""
     by_kind: dict[What, dict[str, list[int]]] = {}
     kind: What | None = "kernels"
-    marks = {match.start(): match for pattern in (_SECTION, _PRINTED)
-             for match in pattern.finditer(text)}  # fmt: skip
-    for _, match in sorted(marks.items()):
-        if match.re is _SECTION:
-            kind = _KINDS[match["what"]]
+    left_out = 0
+    matches = _PRINTED.finditer(text, begin)
+    for match in islice(matches, _MOST_LINES):
+        if match["section"]:
+            kind = _KINDS[match["section"]]
             continue
         kind = _KINDS.get(match["type"]) if match["type"] else kind
-        if kind is not None:
-            row = by_kind.setdefault(kind, {}).setdefault(match["name"].strip(), [0, 0])
-            row[0] += round(float(match["time"]) * _NS_OF_UNIT[match["unit"]])
-            row[1] += int(match["calls"])
-    for what, found in by_kind.items():
-        rows = [(name, total, calls, 0.0) for name, (total, calls) in found.items()]
-        yield _summed_rows("nvprof", what, rows)
+        if kind is None:
+            continue
+        rows, name = by_kind.setdefault(kind, {}), match["name"].strip()[:_LONGEST_NAME]
+        if name not in rows and len(rows) >= _MOST_NAMES:
+            left_out += 1
+            continue
+        row = rows.setdefault(name, [0, 0])
+        row[0] += round(float(match["time"]) * _NS_OF_UNIT[match["unit"]])
+        row[1] += int(match["calls"])
+    if left_out:
+        notes.append(f"only its first {_MOST_NAMES:,} names are counted, {left_out:,} rows are not")
+    if next(matches, None) is not None:
+        notes.append(f"only the first {_MOST_LINES:,} lines of its tables are read")
+    return by_kind
 
 
-def _summed_rows(tool: Tool, what: What, rows: list[tuple[str, int, int, float]]) -> SummedRows:
+_TOO_LARGE: Final = "sums are too large to be true"
+
+
+def _can_be_true(rows: list[_Row]) -> bool:
+    return max(sum(row[1] for row in rows), sum(row[2] for row in rows)) < _LARGEST
+
+
+def _summed_rows(tool: Tool, what: What, rows: list[_Row]) -> SummedRows:
     names, total, calls, shares = zip(*rows, strict=True)
-    return SummedRows(tool, what, names, total, calls, sum(shares))
+    printed = [share for share in shares if share is not None]
+    whole = sum(printed) / 100 if len(printed) == len(shares) else 0.0
+    return SummedRows(tool, what, names, total, calls, whole)

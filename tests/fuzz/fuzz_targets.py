@@ -73,7 +73,7 @@ from ccltui.parsers.runs.run_records import (
 )
 from ccltui.parsers.runs.training_log import read_training_log, run_end
 from ccltui.parsers.runs.training_metrics import read_training_metrics
-from ccltui.parsers.side.printed_tables import read_summed
+from ccltui.parsers.side.printed_tables import nvprof_tables, read_rocprof
 from ccltui.parsers.side.result_files import names_of, read_expert_load, read_serving
 from ccltui.parsers.store.column_store import Store
 from ccltui.parsers.store.store_entry import COLUMNS_NAME, MANIFEST_NAME, with_checksum
@@ -328,6 +328,10 @@ def nccl_tests(_data: bytes, path: Path) -> None:
         _plain(one)
 
 
+def nvprof(_data: bytes, path: Path) -> None:
+    _plain(nvprof_tables(read_bounded(path, shown=SHOWN)))
+
+
 def training_log(_data: bytes, path: Path) -> None:
     _plain(read_training_log(path, shown=SHOWN))
     text = read_bounded(path, shown=SHOWN)
@@ -490,8 +494,9 @@ TARGETS: Final = {
         Target("training_log", "training logs",
                lambda: [seeds.TITAN, seeds.MEGATRON, seeds.EPOCHS, seeds.NEMO, seeds.TRAINER,
                         seeds.MLPERF, seeds.STATE, seeds.RATES], _TEXT, training_log),
-        Target("summed_table", "totals of rocprof and nvprof",
-               lambda: [seeds.ROCPROF, seeds.NVPROF], _TEXT, _of(read_summed, **_SHOWN)),
+        Target("summed_table", "totals of rocprof", lambda: [seeds.ROCPROF], _TEXT,
+               _of(read_rocprof, **_SHOWN)),
+        Target("nvprof_table", "totals of nvprof", lambda: [seeds.NVPROF], _TEXT, nvprof),
         Target("step_log", "step logs (JSON lines)", lambda: [seeds.STEPS], _JSON,
                _of(read_step_log, **_SHOWN)),
         Target("training_metrics", "training metrics",

@@ -170,6 +170,7 @@ def _without_traces(view: View) -> Answer:
         values_answer,
     )
     from ccltui.metrics.findings.recordings.printed_tables import (  # noqa: PLC0415
+        silent_answer,
         table_answer,
         totals_answer,
     )
@@ -180,12 +181,14 @@ def _without_traces(view: View) -> Answer:
         raise refuse("no_trace", "no file is here")
     if view.job.failures:
         raise Refusal(*failures(view))
+    if (totals := totals_answer(view)) is not None:
+        return _with_tables(totals, log_answer(view)) or totals
     return (
-        totals_answer(view)
-        or execution_answer(view)
+        execution_answer(view)
         or _with_tables(table_answer(view), log_answer(view))
         or profiler_answer(view)
         or values_answer(view)
+        or silent_answer(view)
         or empty_answer(view)
     )
 
@@ -196,10 +199,13 @@ def _with_tables(tables: Answer | None, logs: Answer | None) -> Answer | None:
         return tables or logs
     # what ended the job comes before how its time was spent
     ended = [one for one in logs.findings if one.kind in ("failure", "hang")]
-    others = [one for one in logs.findings if one not in ended]
+    others = tuple(one for one in logs.findings if one not in ended)
+    # and what is known before what cannot be read
+    says_nothing = tables.findings[0].kind == "nothing"
+    both = (others, tables.findings) if says_nothing else (tables.findings, others)
     return replace(
         logs,
-        findings=(*ended, *tables.findings, *others),
+        findings=(*ended, *both[0], *both[1]),
         unknown=(*tables.unknown, *logs.unknown),
     )
 

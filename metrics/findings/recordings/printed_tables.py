@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -28,18 +29,21 @@ from ccltui.parsers.nsys import NSYS_TEXT
 from ccltui.parsers.nsys.text_reports.typed_table import NumberColumn
 from ccltui.parsers.numbers import counted, duration, percent, percent_cell, time_text
 from ccltui.parsers.safe_text import listed
-from ccltui.parsers.side import SUMMED_TABLE
+from ccltui.parsers.side import NVPROF_TABLE, SUMMED_TABLE
 from ccltui.parsers.side.printed_tables import (
     MARK,
     ProfilerTable,
+    SummedTables,
     TableRow,
-    read_summed,
+    nvprof_tables,
+    read_rocprof,
     read_tables,
 )
 from ccltui.parsers.text.bounded_text import read_bounded
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
+    from ccltui.parsers.found_files import FoundFile
     from ccltui.parsers.nsys.text_reports.typed_table import Section
 
 
@@ -252,28 +256,134 @@ def _title(name: str) -> str:
     return short_name(argument if is_generic and argument else bare)
 
 
+class Unread(Struct, frozen=True):
+    """Why a text of a tool cannot be read."""
+
+    tool: str
+    reason: str
+
+
+class Texts:
+    """What the printed texts of a directory hold.
+
+    Attributes:
+        totals: Path and totals by kind of each recording that lists anything.
+        rules: Sections of rules of nsys analyze.
+        failed: Texts that cannot be read.
+        silent: Tool and path of texts that list nothing which is quoted.
+        notes: What is not counted, a sentence each.
+    """
+
+    def __init__(self, view: View) -> None:
+        self.totals: list[tuple[str, dict[str, Totals]]] = []
+        self.rules: list[Section] = []
+        self.failed: list[Unread] = []
+        self.silent: list[tuple[str, str]] = []
+        self.notes: list[str] = []
+        self._add_nsys(view)
+        self._add_rocprof(view)
+        in_logs = _in_logs(view)
+        self.notes += in_logs.notes
+        self.failed += [Unread("nvprof", reason) for reason in in_logs.failed]
+        for path, tables in in_logs.summed:
+            self._add_summed("nvprof", path, tables, {})
+
+    def _add_nsys(self, view: View) -> None:
+        from ccltui.parsers.nsys.text_reports.stats_text import (  # noqa: PLC0415  (few have any)
+            read_stats_text,
+        )
+
+        for file in view.job.discovery.files_of(NSYS_TEXT):
+            try:
+                text = read_stats_text(Path(file.real_path), shown=file.path)
+            except TraceError as error:
+                self.failed.append(Unread(_NSYS, str(error)))
+                continue
+            self.rules += [section for section in text.sections if section.report in RULES]
+            found: dict[str, Totals] = {}
+            for section in text.tables:
+                kind = _TABLES.get(section.report)
+                if kind is not None and kind not in found and _has_times(section):
+                    found[kind] = Totals(*_columns(section), _printed_share(section))
+            if held := {kind: one for kind, one in found.items() if one.whole_ns}:
+                self.totals.append((file.path, held))
+
+    def _add_rocprof(self, view: View) -> None:
+        """Add the tables of rocprof, those of one recording together."""
+        recordings: dict[str, dict[str, Totals]] = {}
+        for file in _within(view.job.discovery.files_of(SUMMED_TABLE), "rocprof", self.notes):
+            try:
+                with contained(file.path):
+                    tables = read_rocprof(Path(file.real_path), shown=file.path)
+            except TraceError as error:
+                self.failed.append(Unread("rocprof", str(error)))
+                continue
+            of_recording = recordings.setdefault(_TABLE_OF.sub("", file.path), {})
+            self._add_summed("rocprof", file.path, tables, of_recording)
+
+    def _add_summed(
+        self, tool: str, path: str, tables: SummedTables, of_recording: dict[str, Totals]
+    ) -> None:
+        """Add the tables of one file to those of its recording, the larger of each kind."""
+        self.notes += [sentence(f"{path}: {note}") for note in tables.notes]
+        is_new = not of_recording
+        for rows in tables.tables:
+            total, calls = np.array(rows.total_ns, np.int64), np.array(rows.calls, np.int64)
+            one = Totals(rows.names, total, calls, rows.share, rows.tool)
+            held = of_recording.get(rows.what)
+            if one.whole_ns and (held is None or held.whole_ns < one.whole_ns):
+                of_recording[rows.what] = one
+        if not of_recording:
+            self.silent.append((tool, path))
+        elif is_new:
+            self.totals.append((path, of_recording))
+
+
+def _within(files: Sequence[FoundFile], tool: str, notes: list[str]) -> Sequence[FoundFile]:
+    """Return the first files of a tool up to a number of bytes; add to ``notes`` how many not."""
+    read = (min(file.size_bytes, _MOST_BYTES) for file in files)  # of a longer one both ends
+    number = sum(held <= _MOST_SUMMED_BYTES for held in accumulate(read))
+    if left := len(files) - number:
+        notes.append(
+            f"{left:,} of {counted(len(files), 'file')} with totals of {tool} "
+            f"{'is' if left == 1 else 'are'} not read: together they are too large."
+        )
+    return files[:number]
+
+
+_MOST_SUMMED_BYTES: Final = 1 << 28
+"""Of all files of one tool: a table has kilobytes, so that those of any job are read."""
+_TABLE_OF: Final = re.compile(
+    r"[._]?(?:(?:kernel|hip|hip_api|hsa|hsa_api|memory_copy|copy|marker_api|rccl_api|domain)_)?"
+    r"stats\.csv(?:\.gz|\.zst)?$"
+)
+"""What rocprof adds to the name of a recording for each of its tables."""
+
+
+def _texts(view: View) -> Texts:
+    return view.remember(Texts, lambda: Texts(view))
+
+
 def totals_answer(view: View) -> Answer | None:
     """Return the findings on printed totals, None where there is no table of them.
 
     Of several texts the one with most kernel time is described.
     """
-    failed: list[str] = []
-    rules: list[Section] = []
-    every = (*_texts(view, failed, rules), *_summed(view, failed))
-    texts = [(path, found) for path, found in every if found]
+    found = _texts(view)
+    texts, rules = found.totals, found.rules
     of_rules = tuple(rule_findings(rules))
+    not_read = [*(f"Not read: {one.reason}." for one in found.failed), *found.notes]
     if not texts and (of_rules or rules):
         findings = of_rules or (nothing_found(rules),)
-        why = (_RULES_CANNOT, *(f"Not read: {reason}." for reason in failed))
-        return Answer(recording="totals", findings=findings, unknown=why)
+        return Answer(recording="totals", findings=findings, unknown=(_RULES_CANNOT, *not_read))
     if not texts:
-        return _unreadable(failed) if failed else None
-    texts.sort(key=lambda one: -max(rows.whole_ns for rows in one[1].values()))
+        return _unreadable(found) if found.failed else None
+    texts = sorted(texts, key=lambda one: -max(rows.whole_ns for rows in one[1].values()))
     with_kernels = [one for one in texts if "kernels" in one[1]]
     with_kernels.sort(key=lambda one: -one[1]["kernels"].whole_ns)
     path, main = (with_kernels or texts)[0]
-    found = [finding for finding in (_ranges(main), _kernels(main), _calls(main)) if finding]
-    unknown = [_CANNOT, *(f"Not read: {reason}." for reason in failed)]
+    described = [one for one in (_ranges(main), _kernels(main), _calls(main)) if one]
+    unknown = [_CANNOT, *not_read]
     if any(rows.is_cut for rows in main.values()):
         unknown.append("The text leaves out some rows; its shares are of all rows.")
     if len(texts) > 1:
@@ -283,68 +393,35 @@ def totals_answer(view: View) -> Answer | None:
             f"{counted(len(texts), 'text')} of {tools} were found; {path} is "
             f"described, the one with the most kernel time.{others}"
         )
-    return Answer(recording="totals", findings=(*found, *of_rules), unknown=tuple(unknown))
+    return Answer(recording="totals", findings=(*described, *of_rules), unknown=tuple(unknown))
 
 
-def _unreadable(failed: Sequence[str]) -> Answer:
+def _unreadable(found: Texts) -> Answer:
     """Return the answer on texts of which none can be read."""
+    tool, reason = found.failed[0].tool, found.failed[0].reason
     finding = Finding(
         kind="nothing",
-        text=sentence(f"the text of nsys stats cannot be read: {failed[0]}"),
+        text=sentence(f"the text of {tool} cannot be read: {reason}"),
         sure=Sure(what="high"),
-        do=f"Print it again, into a file. {_DO}",
+        do=f"Print it again, into a file. {_DO_OF[tool]}",
     )
-    return Answer(recording="totals", findings=(finding,), unknown=tuple(failed[1:]))
+    others = (*(one.reason for one in found.failed[1:]), *found.notes)
+    return Answer(recording="totals", findings=(finding,), unknown=others)
 
 
-def _texts(
-    view: View, failed: list[str], rules: list[Section]
-) -> Iterator[tuple[str, dict[str, Totals]]]:
-    """Yield path and tables of each text; add its rules to ``rules``, to ``failed`` why not."""
-    from ccltui.parsers.nsys.text_reports.stats_text import (  # noqa: PLC0415  (few have any)
-        read_stats_text,
+def silent_answer(view: View) -> Answer | None:
+    """Return the answer on texts that list nothing by name, None where there is no text."""
+    found = _texts(view)
+    if not found.silent:
+        return None
+    tool, path = found.silent[0]
+    finding = Finding(
+        kind="nothing",
+        text=sentence(f"{path} lists no kernel, call or range by name"),
+        sure=Sure(what="high"),
+        do=_DO_OF[tool],
     )
-
-    for file in view.job.discovery.files_of(NSYS_TEXT):
-        try:
-            text = read_stats_text(Path(file.real_path), shown=file.path)
-        except TraceError as error:
-            failed.append(str(error))
-            continue
-        rules += [section for section in text.sections if section.report in RULES]
-        found: dict[str, Totals] = {}
-        for section in text.tables:
-            kind = _TABLES.get(section.report)
-            if kind is not None and kind not in found and _has_times(section):
-                found[kind] = Totals(*_columns(section), _printed_share(section))
-        yield file.path, {kind: one for kind, one in found.items() if one.whole_ns}
-
-
-_TABLE_OF: Final = re.compile(
-    r"(?:_?(?:kernel|hip|hip_api|hsa|hsa_api|memory_copy|copy|marker_api|rccl_api|domain)_stats"
-    r"|\.(?:hip_|hsa_)?stats)\.csv(?:\.gz|\.zst)?$"
-)
-"""What rocprof adds to the name of a recording for each of its tables."""
-
-
-def _summed(view: View, failed: list[str]) -> Iterator[tuple[str, dict[str, Totals]]]:
-    """Yield path and tables of each recording that rocprof or nvprof summed up."""
-    found: dict[str, tuple[str, dict[str, Totals]]] = {}
-    for file in view.job.discovery.files_of(SUMMED_TABLE):
-        try:
-            with contained(file.path):
-                tables = read_summed(Path(file.real_path), shown=file.path)
-        except TraceError as error:
-            failed.append(str(error))
-            continue
-        _, of_recording = found.setdefault(_TABLE_OF.sub("", file.path), (file.path, {}))
-        for rows in tables:
-            total, calls = np.array(rows.total_ns, np.int64), np.array(rows.calls, np.int64)
-            one = Totals(rows.names, total, calls, rows.share, rows.tool)
-            held = of_recording.get(rows.what)
-            if one.whole_ns and (held is None or held.whole_ns < one.whole_ns):
-                of_recording[rows.what] = one
-    yield from found.values()
+    return Answer(recording="totals", findings=(finding,), unknown=tuple(found.notes))
 
 
 def _has_times(section: Section) -> bool:
@@ -513,7 +590,7 @@ _FEWER_LAUNCHES: Final = (
 
 def table_answer(view: View) -> Answer | None:
     """Return the findings on printed tables, None where there is none."""
-    tables = _tables(view)
+    tables = _in_logs(view).tables
     if not tables:
         return None
     path, table = max(tables, key=lambda one: (one[1].device_us or 0.0, one[1].cpu_us))
@@ -525,19 +602,42 @@ def table_answer(view: View) -> Answer | None:
     return Answer(recording="totals", findings=tuple(found), unknown=tuple(unknown))
 
 
-def _tables(view: View) -> list[tuple[str, ProfilerTable]]:
-    files = [file for file in view.job.discovery.files
-             if file.format in LOGS and file.problem is None and file.duplicate_of is None
-             and file.size_bytes <= _MOST_BYTES]  # fmt: skip
-    found = []
-    for file in files[:_MOST_FILES]:
+class _InLogs(Struct, frozen=True):
+    """Tables among the lines of logs, each with its path: of PyTorch's profiler and of nvprof.
+
+    ``failed`` and ``notes`` are what was not read of nvprof's.
+    """
+
+    tables: list[tuple[str, ProfilerTable]]
+    summed: list[tuple[str, SummedTables]]
+    failed: list[str]
+    notes: list[str]
+
+
+def _in_logs(view: View) -> _InLogs:
+    """Return what profilers printed into logs, which are read once for all of them."""
+    return view.remember(_in_logs, lambda: _read_logs(view))
+
+
+def _read_logs(view: View) -> _InLogs:
+    found = _InLogs([], [], [], [])
+    of_nvprof = view.job.discovery.files_of(NVPROF_TABLE)
+    small = [file for file in view.job.discovery.files
+             if file.format in LOGS and file.format is not NVPROF_TABLE and file.problem is None
+             and file.duplicate_of is None and file.size_bytes <= _MOST_BYTES]  # fmt: skip
+    for file in (*small[:_MOST_FILES], *_within(of_nvprof, "nvprof", found.notes)):
         try:
             with contained(file.path):
                 text = read_bounded(Path(file.real_path), shown=file.path)
                 if MARK in text.head or MARK in text.tail:
-                    found += [(file.path, table) for table in read_tables(text)]
-        except TraceError:  # stated by doctor
+                    found.tables.extend((file.path, table) for table in read_tables(text))
+                summed = nvprof_tables(text)
+        except TraceError as error:  # of a log, stated by doctor
+            if file.format is NVPROF_TABLE:
+                found.failed.append(str(error))
             continue
+        if summed.tables or file.format is NVPROF_TABLE:
+            found.summed.append((file.path, summed))
     return found
 
 
