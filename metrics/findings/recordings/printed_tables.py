@@ -325,7 +325,7 @@ class Texts:
         self, tool: str, path: str, tables: SummedTables, of_recording: dict[str, Totals]
     ) -> None:
         """Add the tables of one file to those of its recording, the larger of each kind."""
-        self.notes += [sentence(f"{path}: {note}") for note in tables.notes]
+        self.notes += [f"Not all of {path} is counted: {note}." for note in tables.notes]
         is_new = not of_recording
         for rows in tables.tables:
             total, calls = np.array(rows.total_ns, np.int64), np.array(rows.calls, np.int64)
@@ -417,7 +417,7 @@ def silent_answer(view: View) -> Answer | None:
     tool, path = found.silent[0]
     finding = Finding(
         kind="nothing",
-        text=sentence(f"{path} lists no kernel, call or range by name"),
+        text=sentence(f"no kernel, call or range is listed by name in {path}"),
         sure=Sure(what="high"),
         do=_DO_OF[tool],
     )

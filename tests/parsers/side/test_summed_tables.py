@@ -9,6 +9,7 @@ from runs_by_hand import view_of
 
 from ccltui.metrics.catalog.time.findings import answer_of
 from ccltui.metrics.findings.finding import Answer
+from ccltui.metrics.findings.recordings import printed_tables
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.side.printed_tables import (
     SummedRows,
@@ -263,8 +264,21 @@ def test_what_was_not_read_of_nvprof_is_stated(tmp_path: Path) -> None:
 
     told(
         tmp_path,
-        "Run.txt: only its first 20,000 names are counted, 2 rows are not.",
+        "Not all of run.txt is counted: only its first 20,000 names are counted, 2 rows are not.",
         run__txt=OLD_NVPROF + rows,
+    )
+
+
+def test_files_beyond_the_most_that_are_read_are_stated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(printed_tables, "_MOST_SUMMED_BYTES", len(KERNELS) + 1)
+
+    told(
+        tmp_path,
+        "1 of 2 files with totals of rocprof is not read: together they are too large.",
+        a_kernel_stats__csv=KERNELS,
+        b_kernel_stats__csv=KERNELS.replace("30,600000000", "31,600000000"),
     )
 
 
@@ -272,7 +286,7 @@ def test_what_was_not_read_of_nvprof_is_stated(tmp_path: Path) -> None:
 def test_tables_that_list_nothing_are_no_failure(tmp_path: Path, text: str) -> None:
     (found,) = answered(tmp_path, results__stats__csv=text).findings
 
-    assert found.text == "Results.stats.csv lists no kernel, call or range by name."
+    assert found.text == "No kernel, call or range is listed by name in results.stats.csv."
     assert "rocprofv3" in found.do
 
 
