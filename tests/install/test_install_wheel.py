@@ -27,7 +27,7 @@ pytestmark = pytest.mark.long
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("ccltui", "parsers", "metrics")
 SOURCES = (".pyx", ".pxd", ".pxi")
-LARGEST_BYTES = 3_000_000  # 2.75 MB, of which 6 MB of Python compress to 2.08
+LARGEST_BYTES = 3_200_000  # 3.0 MB, of which 6.4 MB of Python compress to 2.15
 SHARED = {
     "share/bash-completion/completions/ccltui",
     "share/zsh/site-functions/_ccltui",
