@@ -589,12 +589,14 @@ _FEWER_LAUNCHES: Final = (
 
 
 def table_answer(view: View) -> Answer | None:
-    """Return the findings on printed tables, None where there is none."""
+    """Return the findings on printed tables, None where there is none, or none has any time."""
     tables = _in_logs(view).tables
     if not tables:
         return None
     path, table = max(tables, key=lambda one: (one[1].device_us or 0.0, one[1].cpu_us))
     found = [one for one in (_host(table), _table_kernels(table)) if one is not None]
+    if not found:
+        return None
     unknown = [_TABLE_CANNOT]
     if len(tables) > 1:
         which = f"{path} has the one that is described, with the most time"

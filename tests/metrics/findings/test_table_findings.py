@@ -179,3 +179,12 @@ def test_totals_of_nsys_without_a_whole_row(tmp_path: Path) -> None:
     (found,) = answered(tmp_path, f"{header}70.0,9000,3,3000.0", "stats.csv").findings
 
     assert found.text == "No profiler trace found, only 1 nsys text file."
+
+
+def test_a_log_keeps_its_answer_beside_a_table_without_any_time(tmp_path: Path) -> None:
+    steps = "".join(f"step: {step} loss: {3 - step / 10:.1f}\n" for step in range(1, 5))
+    (tmp_path / "train.log").write_text(steps + table([("aten::add", "0.000us", "", 1)], "0.000us"))
+
+    (finding,) = answer_of(view_of(tmp_path)).findings
+
+    assert "loss" in finding.text
