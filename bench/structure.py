@@ -49,8 +49,8 @@ KEPT_APART: Final[Mapping[str, tuple[str, ...]]] = {
         "ccltui.tui.panes.compare_pane",
     ),
     "it is the reader of a format": (
-        "parsers.nccl_profiler.count_events",
-        "parsers.rocprof.kernel_trace",
+        "parsers.side.nccl_profiler",
+        "parsers.rocm.kernel_trace",
         "parsers.side.printed_tables",
     ),
     "it is imported when it is needed, and its importer is of every start": (
@@ -84,7 +84,7 @@ KEPT_APART: Final[Mapping[str, tuple[str, ...]]] = {
         "parsers.nsys.capture_session",
         "parsers.nsys.nsys_reader",
         "parsers.nsys.spilled_events",
-        "parsers.nsys.text_reports.typed_columns",
+        "parsers.nsys.typed_columns",
         "parsers.runs.step_lines",
     ),
     "it is a subject of its own, and its importer only calls it": (

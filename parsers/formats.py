@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from msgspec import Struct, structs
 
-from ccltui.parsers.card import WORKLOAD_CARD
 from ccltui.parsers.cluster import (
     CLUSTER_BENCHMARK,
     GPU_TOPOLOGY,
@@ -38,8 +37,6 @@ from ccltui.parsers.format import (
 )
 from ccltui.parsers.inspector import NCCL_INSPECTOR, NCCL_INSPECTOR_PROM
 from ccltui.parsers.kineto import EXECUTION_TRACE, KINETO, XLA_TRACE
-from ccltui.parsers.memory_snapshot import MEMORY_SNAPSHOT
-from ccltui.parsers.nccl_profiler import NCCL_PROFILER
 from ccltui.parsers.nsys import NSYS_REPORT, NSYS_SQLITE, NSYS_TABLES, NSYS_TEXT, NSYS_TEXT_TRACE
 from ccltui.parsers.pftrace import PERFETTO_EXPORT, PFTRACE
 from ccltui.parsers.plug_ins import (
@@ -52,8 +49,7 @@ from ccltui.parsers.plug_ins import (
     loaded,
     reason_of,
 )
-from ccltui.parsers.rocpd import ROCPD
-from ccltui.parsers.rocprof import ROCPROF_TABLE, ROCPROF_TRACE
+from ccltui.parsers.rocm import ROCPD, ROCPROF_TABLE, ROCPROF_TRACE
 from ccltui.parsers.runs import (
     LAUNCHER_METADATA,
     PROFILE_SUMMARY,
@@ -66,10 +62,13 @@ from ccltui.parsers.runs import (
 )
 from ccltui.parsers.side import (
     EXPERT_STATS,
+    MEMORY_SNAPSHOT,
+    NCCL_PROFILER,
     NVPROF_TABLE,
     SERVING_RESULTS,
     SUMMED_TABLE,
     TIMING_STATS,
+    WORKLOAD_CARD,
 )
 from ccltui.parsers.side.unread_files import (
     ARCHIVE,

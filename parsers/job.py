@@ -16,7 +16,6 @@ import msgspec
 import numpy as np
 from msgspec import Struct, field, structs
 
-from ccltui.parsers.card import WORKLOAD_CARD
 from ccltui.parsers.columns import Note, RankSource, RankTrace, SourceFile, in_replica, later
 from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.discovery.run_settings import RunSource, run_sources
@@ -27,13 +26,14 @@ from ccltui.parsers.ingest.load import Failed, Loaded, LoadEvent, Previewed, loa
 from ccltui.parsers.merged_files import MergedRanks, is_merged, place_in, without_columns
 from ccltui.parsers.missing_ranks import MissingRanks
 from ccltui.parsers.safe_text import listed, natural_key, printable
+from ccltui.parsers.side import WORKLOAD_CARD
 from ccltui.parsers.store.cache_place import default_cache_dir
 from ccltui.parsers.text.compression import read_head
 
 if TYPE_CHECKING:
-    from ccltui.parsers.card.workload_card import Card
     from ccltui.parsers.discovery.walk import Walk
     from ccltui.parsers.ingest.worker_pool import WorkerPool
+    from ccltui.parsers.side.workload_card import Card
 
 
 def ordered_ranks(traces: tuple[RankTrace, ...]) -> tuple[RankTrace, ...]:
@@ -529,7 +529,7 @@ def start_job(
     try:
         found = card_file(discovery, chosen)
         if found is not None:
-            from ccltui.parsers.card.workload_card import read_card  # noqa: PLC0415  (imports yaml)
+            from ccltui.parsers.side.workload_card import read_card  # noqa: PLC0415  (imports yaml)
 
             with contained(found.path):
                 card = read_card(Path(found.real_path), shown_path=found.path)

@@ -20,17 +20,17 @@ from ccltui import arguments as args
 from ccltui import exit_codes
 from ccltui.commands.loading import LoadOptions, load_job
 from ccltui.metrics.card.check_and_draft import check_config, contradictions
-from ccltui.parsers.card.workload_card import known_keys
 from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.safe_text import listed, printable, safe_text
+from ccltui.parsers.side.workload_card import known_keys
 from ccltui.report.json_document import SCHEMA_VERSION
 from ccltui.report.output import require_target, write_report
 
 if TYPE_CHECKING:
     from ccltui.metrics.card.check_and_draft import Fact, Value
-    from ccltui.parsers.card.workload_card import Card
     from ccltui.parsers.job import Job
     from ccltui.parsers.runs.run_records import TrainConfig
+    from ccltui.parsers.side.workload_card import Card
 
 _PLAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_./+-]*")
 
@@ -303,8 +303,8 @@ def _lint(arguments: Sequence[str]) -> int:
 
 def _card(options: argparse.Namespace) -> tuple[Card, Job | None]:
     """Card to check, and the job that it describes, None without traces."""
-    from ccltui.parsers.card.workload_card import read_card  # noqa: PLC0415
     from ccltui.parsers.errors import CardError  # noqa: PLC0415
+    from ccltui.parsers.side.workload_card import read_card  # noqa: PLC0415
 
     is_directory = Path(options.card).is_dir()
     if is_directory and options.traces is not None:

@@ -178,7 +178,7 @@ def check_overrides(names: Collection[str], chosen: Collection[Metric] = ()) -> 
     if not names:  # the check would import all metrics
         return
     from ccltui.metrics import registry  # noqa: PLC0415
-    from ccltui.parsers.card.workload_card import FIELDS  # noqa: PLC0415
+    from ccltui.parsers.side.workload_card import FIELDS  # noqa: PLC0415
 
     known = set(FIELDS).union(*(metric.parameters for metric in registry.metrics().values()))
     for name in names:

@@ -46,15 +46,20 @@ from ccltui.parsers.job import Job
 from ccltui.parsers.kineto.kineto_reader import NANOSECONDS
 from ccltui.parsers.kineto.ranks_in_file import ONE_FILE_A_RANK, OPEN_THE_FILES
 from ccltui.parsers.kineto.scanner import typed_event
-from ccltui.parsers.memory_snapshot import MEMORY_SNAPSHOT
 from ccltui.parsers.merged_files import GUESSES
 from ccltui.parsers.missing_ranks import ranges_text
-from ccltui.parsers.nccl_profiler import NCCL_PROFILER
 from ccltui.parsers.nsys import NSYS_TEXT, NSYS_TEXT_TRACE
 from ccltui.parsers.numbers import counted, duration
 from ccltui.parsers.runs import STEP_LOG, TRAINING_LOG, TRAINING_METRICS, WATCHDOG_LOG
 from ccltui.parsers.safe_text import listed, printable
-from ccltui.parsers.side import EXPERT_STATS, NVPROF_TABLE, SERVING_RESULTS, SUMMED_TABLE
+from ccltui.parsers.side import (
+    EXPERT_STATS,
+    MEMORY_SNAPSHOT,
+    NCCL_PROFILER,
+    NVPROF_TABLE,
+    SERVING_RESULTS,
+    SUMMED_TABLE,
+)
 from ccltui.parsers.side.unread_files import ARCHIVE, OTHER_TRACE
 from ccltui.parsers.system.machine_limits import wants_compiled_code
 
@@ -561,7 +566,7 @@ def _counted(count: int, kind: str) -> str:
 
 def _reports(files: Sequence[FoundFile]) -> Finding:
     """Check the tables in texts of nsys stats, and name what such texts lack."""
-    from ccltui.parsers.nsys.text_reports.stats_text import read_stats_text  # noqa: PLC0415  (numpy)
+    from ccltui.parsers.nsys.stats_text import read_stats_text  # noqa: PLC0415  (numpy)
 
     reports: Counter[str] = Counter()
     unread = []

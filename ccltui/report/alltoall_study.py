@@ -38,8 +38,8 @@ from ccltui.parsers.errors import TraceError, contained
 from ccltui.parsers.found_files import FoundFile
 from ccltui.parsers.nsys import NSYS_TEXT, NSYS_TEXT_TRACE
 from ccltui.parsers.nsys.report_reader import read_report_tables
-from ccltui.parsers.nsys.text_reports.stats_text import read_stats_text
-from ccltui.parsers.nsys.text_reports.typed_table import Provenance, Section
+from ccltui.parsers.nsys.stats_text import read_stats_text
+from ccltui.parsers.nsys.typed_table import Provenance, Section
 from ccltui.parsers.numbers import counted, duration
 from ccltui.parsers.safe_text import safe_text
 from ccltui.parsers.window import Window, format_window

@@ -22,7 +22,7 @@ _LEFT_OUT: Final = (
     *("ccltui/metrics", "ccltui/parsers"),  # links to the other two folders
     *("ccltui/demo", "ccltui/tools", "ccltui/draw"),  # recordings, this page, pictures
     *("parsers/nsys/sqlite", "parsers/system", "ccltui/index/slurm_jobs.py"),  # queries and code
-    *("metrics/nsys_reports", "parsers/nsys/text_reports/typed_table.py"),  # words of nsys itself
+    *("metrics/nsys_reports", "parsers/nsys/typed_table.py"),  # words of nsys itself
 )
 _LEAST_WORDS: Final = 3
 _DEEPEST: Final = 3

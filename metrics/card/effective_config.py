@@ -22,9 +22,9 @@ from ccltui.parsers.discovery.run_settings import DEGREES, RunSource
 from ccltui.parsers.safe_text import printable
 
 if TYPE_CHECKING:
-    from ccltui.parsers.card.workload_card import Card
     from ccltui.parsers.columns import RankTrace
     from ccltui.parsers.job import Job
+    from ccltui.parsers.side.workload_card import Card
 
 
 MESH: Final = ("dp_replicate", "dp_shard", "tp", "pp", "cp")

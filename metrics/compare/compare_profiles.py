@@ -39,13 +39,13 @@ from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.discovery.run_settings import RunFolder
 from ccltui.parsers.errors import NotFoundError, TraceError
 from ccltui.parsers.nsys import NSYS_TEXT, NSYS_TEXT_TRACE
-from ccltui.parsers.nsys.text_reports.typed_table import CUT, NumberColumn, TextColumn
+from ccltui.parsers.nsys.typed_table import CUT, NumberColumn, TextColumn
 from ccltui.parsers.safe_text import listed, printable
 
 if TYPE_CHECKING:
     from ccltui.parsers.cluster.machine_files import ClusterBenchmark, Measurement
     from ccltui.parsers.found_files import Discovery
-    from ccltui.parsers.nsys.text_reports.typed_table import Section, StatsText
+    from ccltui.parsers.nsys.typed_table import Section, StatsText
 
 
 Part = Literal["range", "kernel"]
@@ -463,7 +463,7 @@ def _has_traces(discovery: Discovery) -> bool:
 
 def _texts(discovery: Discovery) -> tuple[StatsText, ...]:
     """Texts with a table; raises TraceError for one that cannot be read."""
-    from ccltui.parsers.nsys.text_reports.stats_text import read_stats_text  # noqa: PLC0415 - few have any
+    from ccltui.parsers.nsys.stats_text import read_stats_text  # noqa: PLC0415 - few have any
 
     files = [file for file in discovery.files_of(NSYS_TEXT) if file.problem is None]
     texts = [read_stats_text(Path(file.real_path), shown=file.path) for file in files]

@@ -30,7 +30,7 @@ from ccltui.parsers.array_types import I64, Bool
 from ccltui.parsers.columns import MISSING
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.nsys.report_tables import KERNEL, ReportTables
-from ccltui.parsers.nsys.text_reports.typed_table import UNKNOWN, Section
+from ccltui.parsers.nsys.typed_table import UNKNOWN, Section
 from ccltui.parsers.window import Window
 
 

@@ -24,7 +24,7 @@ from ccltui.metrics.nsys_reports.report import (
 from ccltui.metrics.nsys_reports.row_filter import EVERYTHING, Filter, of_thread, without_domains
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.nsys.report_tables import MEMORY_KINDS, Part, ReportTables, Work
-from ccltui.parsers.nsys.text_reports.typed_table import report_title
+from ccltui.parsers.nsys.typed_table import report_title
 
 _LAUNCH = (
     *(("GrdX", "grid_x"), ("GrdY", "grid_y"), ("GrdZ", "grid_z")),

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from ccltui.metrics.nsys_reports.row_filter import Filter
 from ccltui.parsers.array_types import I64, Bool
 from ccltui.parsers.nsys.report_tables import Part, RawColumns, RawTable, ReportTables
-from ccltui.parsers.nsys.text_reports.typed_table import (
+from ccltui.parsers.nsys.typed_table import (
     AVERAGE_COLUMNS,
     CUT,
     UNKNOWN,

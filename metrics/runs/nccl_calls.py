@@ -17,10 +17,10 @@ import numpy as np
 from msgspec import Struct
 
 from ccltui.metrics.runs.run_files import Run
-from ccltui.parsers.nsys.text_reports.typed_table import EXACT, NumberColumn, TextColumn
+from ccltui.parsers.nsys.typed_table import EXACT, NumberColumn, TextColumn
 
 if TYPE_CHECKING:
-    from ccltui.parsers.nsys.text_reports.typed_table import Section, StatsText
+    from ccltui.parsers.nsys.typed_table import Section, StatsText
 
 
 _NAMES: Final = ("Range", "Name", "Operation")
@@ -224,7 +224,7 @@ def _of_table(path: str, table: Section) -> _Source:
 
 
 def _rows(section: Section) -> dict[str, int]:
-    from ccltui.parsers.nsys.text_reports.typed_table import EXACT, NumberColumn, TextColumn  # noqa: PLC0415
+    from ccltui.parsers.nsys.typed_table import EXACT, NumberColumn, TextColumn  # noqa: PLC0415
 
     names = next((c for c in section.columns if c.name in ("Range", "Name")), None)
     counts = next((c for c in section.columns if c.name in ("Instances", "Count")), None)

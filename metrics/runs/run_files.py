@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ccltui.metrics.result import MetricDefinition
     from ccltui.metrics.view.job_view import View
     from ccltui.parsers.found_files import Discovery, FoundFile
-    from ccltui.parsers.nsys.text_reports.typed_table import StatsText
+    from ccltui.parsers.nsys.typed_table import StatsText
     from ccltui.parsers.runs.run_records import Completion, Launch, ProfileSummary, StepLog
     from ccltui.parsers.runs.training_log import TrainingLog
     from ccltui.parsers.runs.training_metrics import Configuration, TrainingMetrics
@@ -124,7 +124,7 @@ class _RunReader(Struct):
 
     def run(self, root: str) -> Run:
         # imported here, as directories without runs need none of these readers
-        from ccltui.parsers.nsys.text_reports.stats_text import read_stats_text  # noqa: PLC0415
+        from ccltui.parsers.nsys.stats_text import read_stats_text  # noqa: PLC0415
         from ccltui.parsers.runs.run_records import (  # noqa: PLC0415
             read_completion,
             read_launch,

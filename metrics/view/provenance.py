@@ -54,7 +54,7 @@ def lacking_of_texts(discovery: Discovery) -> str | None:
 @lru_cache(maxsize=16)
 def _lacking(path: str, _changed_ns: int) -> str:
     """Return what one text lacks; it is read once for all metrics that refuse."""
-    from ccltui.parsers.nsys.text_reports.stats_text import read_stats_text  # noqa: PLC0415
+    from ccltui.parsers.nsys.stats_text import read_stats_text  # noqa: PLC0415
     from ccltui.parsers.nsys.text_trace import lacks_trace  # noqa: PLC0415  (numpy, sqlite)
 
     try:

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from ccltui.parsers import formats
 from ccltui.parsers.errors import TraceError, internal_error
 from ccltui.parsers.format import UNKNOWN, Format, Match, Priority, RankInfo
+from ccltui.parsers.nsys import PARQUET
 from ccltui.parsers.nsys.sqlite.database import unfinished
-from ccltui.parsers.nsys.text_reports import PARQUET
 from ccltui.parsers.safe_text import listed, printable
 from ccltui.parsers.side.unread_files import LOG, TEXT
 from ccltui.parsers.text import compression

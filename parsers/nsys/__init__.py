@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Final
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.format import Format, Match, Priority, RankInfo, Rule, binary_suffix, imported
 from ccltui.parsers.nsys.sqlite.export_schema import KERNELS, SESSION
-from ccltui.parsers.nsys.text_reports import PARQUET, RECIPES
 
 if TYPE_CHECKING:
     from ccltui.parsers.text.file_sample import FileSample
 
 
+PARQUET: Final = b"PAR1"
+RECIPES: Final = ("Name,Time,Total Time,Instances,Avg,", "Text,Count,Mean,Std,")
+"""First columns of the csv of the `nsys recipe` reports ``cuda_gpu_kern_sum`` and ``nccl_sum``."""
 TABLE_MAGIC: Final = (PARQUET, b"ARROW1", b"\xff\xff\xff\xff")
 """First bytes of Parquet files, Arrow files and Arrow streams."""
 

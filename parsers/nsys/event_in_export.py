@@ -14,7 +14,7 @@ from ccltui.parsers.columns import Group
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.format import MAX_TEXT, EventRecord, Size3, SoughtEvent
 from ccltui.parsers.nsys.sqlite import export_schema
-from ccltui.parsers.nsys.text_reports.stats_text import read_stats_text
+from ccltui.parsers.nsys.stats_text import read_stats_text
 from ccltui.parsers.nsys.text_trace import TRACE
 from ccltui.parsers.window import SIZE_UNITS_BYTES
 
@@ -117,7 +117,7 @@ def _row_of_text(path: Path, sought: SoughtEvent, shown: str) -> Mapping[str, An
 
 
 def _cells(section: Any, place: int) -> dict[str, Any]:
-    from ccltui.parsers.nsys.text_reports.typed_table import NumberColumn  # noqa: PLC0415
+    from ccltui.parsers.nsys.typed_table import NumberColumn  # noqa: PLC0415
 
     row: dict[str, Any] = {}
     for column in section.columns:

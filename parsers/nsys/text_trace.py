@@ -21,8 +21,8 @@ from ccltui.parsers.errors import TraceError
 from ccltui.parsers.format import ReadOptions
 from ccltui.parsers.nsys.report_export import read_made_export, write_export
 from ccltui.parsers.nsys.sqlite import export_schema
-from ccltui.parsers.nsys.text_reports.stats_text import read_stats_text
-from ccltui.parsers.nsys.text_reports.typed_table import (
+from ccltui.parsers.nsys.stats_text import read_stats_text
+from ccltui.parsers.nsys.typed_table import (
     CUT,
     UNKNOWN,
     NumberColumn,

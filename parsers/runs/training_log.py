@@ -21,8 +21,7 @@ from msgspec import Struct, field
 
 from ccltui.parsers.array_types import F64, I64
 from ccltui.parsers.columns import Note
-from ccltui.parsers.runs.failure_lines import CAUSES, KILLED, Cause, failures_in
-from ccltui.parsers.runs.log_progress import completed_at
+from ccltui.parsers.runs.failure_lines import CAUSES, KILLED, Cause, completed_at, failures_in
 from ccltui.parsers.runs.step_lines import DIALECTS, Dialect, StepLine
 from ccltui.parsers.safe_text import printable
 from ccltui.parsers.text.bounded_text import BoundedText, read_bounded

@@ -20,7 +20,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.rocprof import kernel_name
+from ccltui.parsers.rocm import kernel_name
 from ccltui.parsers.side import NVPROF_HEADER, NVPROF_MARK
 from ccltui.parsers.text.bounded_text import BoundedText, read_bounded
 

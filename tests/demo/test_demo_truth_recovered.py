@@ -11,7 +11,7 @@ import yaml
 from recovery import FAMILY, LOSSY, Recovered, nanoseconds, quick, recover
 
 from ccltui.demo import Spec, write_job
-from ccltui.parsers.card.workload_card import read_card
+from ccltui.parsers.side.workload_card import read_card
 
 every_job = pytest.mark.parametrize("recovered", sorted(FAMILY), indirect=True)
 whole_jobs = pytest.mark.parametrize("recovered", sorted(set(FAMILY) - LOSSY), indirect=True)

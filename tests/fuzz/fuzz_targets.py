@@ -29,7 +29,6 @@ from msgspec import structs
 
 from ccltui.config import read_config
 from ccltui.parsers.array_types import I64
-from ccltui.parsers.card.workload_card import FIELDS, read_card
 from ccltui.parsers.cluster.machine_files import (
     read_cluster_benchmark,
     read_gpu_topology,
@@ -52,17 +51,15 @@ from ccltui.parsers.kineto.execution_join import joined
 from ccltui.parsers.kineto.execution_trace import read_execution_trace
 from ccltui.parsers.kineto.kineto_reader import read_kineto, read_preview
 from ccltui.parsers.kineto.xla_profile import read_xla
-from ccltui.parsers.memory_snapshot.read_snapshot import read_memory_snapshot
-from ccltui.parsers.nccl_profiler.count_events import count_events
 from ccltui.parsers.nsys.nsys_reader import read_nsys
 from ccltui.parsers.nsys.report_export import sqlite_of
 from ccltui.parsers.nsys.report_reader import read_report_tables
 from ccltui.parsers.nsys.sqlite.database import Database
 from ccltui.parsers.nsys.sqlite.table_scans import new_texts
-from ccltui.parsers.nsys.text_reports.stats_text import read_stats_text
+from ccltui.parsers.nsys.stats_text import read_stats_text
 from ccltui.parsers.nsys.text_trace import trace_rows
 from ccltui.parsers.pftrace.pftrace_reader import read_pftrace
-from ccltui.parsers.rocpd.rocpd_reader import read_rocpd
+from ccltui.parsers.rocm.rocpd_reader import read_rocpd
 from ccltui.parsers.runs.run_records import (
     ConfigError,
     read_completion,
@@ -73,8 +70,11 @@ from ccltui.parsers.runs.run_records import (
 )
 from ccltui.parsers.runs.training_log import read_training_log, run_end
 from ccltui.parsers.runs.training_metrics import read_training_metrics
+from ccltui.parsers.side.memory_snapshot import read_memory_snapshot
+from ccltui.parsers.side.nccl_profiler import count_events
 from ccltui.parsers.side.printed_tables import nvprof_tables, read_rocprof
 from ccltui.parsers.side.result_files import names_of, read_expert_load, read_serving
+from ccltui.parsers.side.workload_card import FIELDS, read_card
 from ccltui.parsers.store.column_store import Store
 from ccltui.parsers.store.store_entry import COLUMNS_NAME, MANIFEST_NAME, with_checksum
 from ccltui.parsers.text.bounded_text import read_bounded

@@ -13,7 +13,6 @@ import numpy as np
 from msgspec import Struct, field
 
 from ccltui.parsers.array_types import F32
-from ccltui.parsers.card.workload_card import FIELDS, Card
 from ccltui.parsers.columns import (
     MISSING,
     CollectiveArgs,
@@ -28,6 +27,7 @@ from ccltui.parsers.columns import (
     Track,
 )
 from ccltui.parsers.found_files import Discovery, FoundFile
+from ccltui.parsers.side.workload_card import FIELDS, Card
 
 if TYPE_CHECKING:
     from ccltui.parsers.job import Job

@@ -16,8 +16,8 @@ from ccltui.metrics.registry import find
 from ccltui.metrics.result import Result
 from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.memory_snapshot import read_snapshot
-from ccltui.parsers.memory_snapshot.read_snapshot import DeviceMemory, read_memory_snapshot
+from ccltui.parsers.side import memory_snapshot
+from ccltui.parsers.side.memory_snapshot import DeviceMemory, read_memory_snapshot
 
 MIB = 1 << 20
 NAME = "rank0_memory_snapshot.pickle"
@@ -237,7 +237,7 @@ def test_a_file_beyond_the_limit_is_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path, snapshot([segment(block(1))]))
-    monkeypatch.setattr(read_snapshot, "MOST_BYTES", 64)
+    monkeypatch.setattr(memory_snapshot, "MOST_BYTES", 64)
 
     result = measured(tmp_path)
 

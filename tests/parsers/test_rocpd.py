@@ -18,7 +18,7 @@ from ccltui.parsers.columns import RankTrace
 from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.errors import CancelledError, TraceError
 from ccltui.parsers.job import open_job
-from ccltui.parsers.rocpd.rocpd_reader import read_rocpd
+from ccltui.parsers.rocm.rocpd_reader import read_rocpd
 
 
 def read(path: Path) -> list[RankTrace]:

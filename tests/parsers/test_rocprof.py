@@ -16,8 +16,8 @@ from ccltui.parsers.columns import RankTrace
 from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.job import open_job
-from ccltui.parsers.rocprof import kernel_name
-from ccltui.parsers.rocprof.kernel_trace import read_kernel_trace
+from ccltui.parsers.rocm import kernel_name
+from ccltui.parsers.rocm.kernel_trace import read_kernel_trace
 
 BASE = 8_819_330_200_000_000
 OLD = (

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from ccltui.commands.card_command import LAYOUT, Complaint, Line, card_text, lint
 from ccltui.demo import Spec, write_job
 from ccltui.metrics.card.check_and_draft import Fact
-from ccltui.parsers.card.workload_card import FIELDS, Card, known_keys, read_card
 from ccltui.parsers.job import Job, open_job
 from ccltui.parsers.runs.run_records import TrainConfig
+from ccltui.parsers.side.workload_card import FIELDS, Card, known_keys, read_card
 
 
 def card_of(tmp_path: Path, text: str) -> Card:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ccltui.parsers.nsys.text_reports.stats_text import read_stats_text
+from ccltui.parsers.nsys.stats_text import read_stats_text
 from ccltui.parsers.runs.run_records import read_completion
 from gpt2_run import records
 from gpt2_run.stats_tables import read_tables

@@ -12,7 +12,7 @@ import pytest
 from msgspec import Struct
 from sbatch_scripts import SBATCH, Done, environment_with, path_with, script, stand_in
 
-from ccltui.parsers.card.workload_card import read_card
+from ccltui.parsers.side.workload_card import read_card
 
 REPORT = "NVIDIA Tegra Profiler Report 2025@3@1@90"
 TORCHRUN = Path(__file__).parent / "fake_torchrun.sh"

@@ -8,7 +8,7 @@ import pytest
 from run_card import main
 from sbatch_scripts import SBATCH
 
-from ccltui.parsers.card.workload_card import read_card
+from ccltui.parsers.side.workload_card import read_card
 
 WORKLOAD = SBATCH / "workloads" / "llama3.1-8b-torchtitan-tp-perlmutter-16"
 CARD = WORKLOAD / "workload_card.yaml"

@@ -15,7 +15,7 @@ from sbatch_scripts import SBATCH
 from train_config import read_train_config
 
 from ccltui import cli
-from ccltui.parsers.card.workload_card import read_card
+from ccltui.parsers.side.workload_card import read_card
 
 
 class Expected(Struct, frozen=True):

@@ -14,7 +14,7 @@ from ccltui.metrics.result import Reason
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.provenance import require_traces, side_answer
 from ccltui.parsers.errors import TraceError, contained
-from ccltui.parsers.memory_snapshot import MEMORY_SNAPSHOT
+from ccltui.parsers.side import MEMORY_SNAPSHOT
 
 if TYPE_CHECKING:
     from ccltui.metrics.result import Result
@@ -93,7 +93,7 @@ def _reserved(row: dict[str, Any]) -> int:
 @lru_cache(maxsize=8)
 def _read(files: tuple[FoundFile, ...]) -> tuple[Sequence[dict[str, Any]], tuple[str, ...]]:
     """Return a row for each file and device, most reserved first, and why files were not read."""
-    from ccltui.parsers.memory_snapshot.read_snapshot import read_memory_snapshot  # noqa: PLC0415
+    from ccltui.parsers.side.memory_snapshot import read_memory_snapshot  # noqa: PLC0415
 
     rows: list[dict[str, Any]] = []
     unread: list[str] = []

@@ -293,7 +293,7 @@ _LESS_MEMORY: Final = (
 
 def _memory(view: View) -> Iterator[Finding]:
     """Yield who ran out of memory, else the device with most reserved memory."""
-    from ccltui.parsers.memory_snapshot.read_snapshot import NO_STACK  # noqa: PLC0415
+    from ccltui.parsers.side.memory_snapshot import NO_STACK  # noqa: PLC0415
 
     found = details_of(view, "memory_peaks")
     rows: Sequence[Mapping[str, Any]] = found.get("devices") or ()

@@ -29,9 +29,9 @@ from ccltui.parsers.communication_kernels import communication_kernel
 from ccltui.parsers.errors import TraceError, contained
 from ccltui.parsers.inspector import NCCL_INSPECTOR_PROM
 from ccltui.parsers.kineto import EXECUTION_TRACE
-from ccltui.parsers.nccl_profiler import NCCL_PROFILER
 from ccltui.parsers.numbers import counted, percent, time_text
 from ccltui.parsers.safe_text import listed
+from ccltui.parsers.side import NCCL_PROFILER
 from ccltui.parsers.side.unread_files import ARCHIVE
 
 if TYPE_CHECKING:
@@ -298,7 +298,7 @@ _DO: Final = (
 
 def profiler_answer(view: View) -> Answer | None:
     """Return what the events of NCCL's profiler plug-ins count, None where there are none."""
-    from ccltui.parsers.nccl_profiler.count_events import count_events  # noqa: PLC0415
+    from ccltui.parsers.side.nccl_profiler import count_events  # noqa: PLC0415
 
     files = [one for one in view.job.discovery.files
              if one.format is NCCL_PROFILER and one.duplicate_of is None]  # fmt: skip

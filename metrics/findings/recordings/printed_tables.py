@@ -26,7 +26,7 @@ from ccltui.parsers.array_types import I64
 from ccltui.parsers.communication_kernels import communication_kernel
 from ccltui.parsers.errors import TraceError, contained
 from ccltui.parsers.nsys import NSYS_TEXT
-from ccltui.parsers.nsys.text_reports.typed_table import NumberColumn
+from ccltui.parsers.nsys.typed_table import NumberColumn
 from ccltui.parsers.numbers import counted, duration, percent, percent_cell, time_text
 from ccltui.parsers.safe_text import listed
 from ccltui.parsers.side import NVPROF_TABLE, SUMMED_TABLE
@@ -44,7 +44,7 @@ from ccltui.parsers.text.bounded_text import read_bounded
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
     from ccltui.parsers.found_files import FoundFile
-    from ccltui.parsers.nsys.text_reports.typed_table import Section
+    from ccltui.parsers.nsys.typed_table import Section
 
 
 class Rule(Struct, frozen=True):
@@ -289,7 +289,7 @@ class Texts:
             self._add_summed("nvprof", path, tables, {})
 
     def _add_nsys(self, view: View) -> None:
-        from ccltui.parsers.nsys.text_reports.stats_text import (  # noqa: PLC0415  (few have any)
+        from ccltui.parsers.nsys.stats_text import (  # noqa: PLC0415  (few have any)
             read_stats_text,
         )
 

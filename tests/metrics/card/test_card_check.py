@@ -8,8 +8,8 @@ import pytest
 from factories import Coll, Event, allreduce, job, kernel, rank_trace, step
 
 from ccltui.metrics.card.check_and_draft import check_card
-from ccltui.parsers.card.workload_card import Card, read_card
 from ccltui.parsers.columns import Device, RankTrace
+from ccltui.parsers.side.workload_card import Card, read_card
 
 
 def card(tmp_path: Path, **sections: str) -> Card:

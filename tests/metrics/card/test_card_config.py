@@ -12,8 +12,8 @@ from ccltui.metrics.card.check_and_draft import (
     global_batch_of,
     micro_batches_of,
 )
-from ccltui.parsers.card.workload_card import Card, read_card
 from ccltui.parsers.runs.run_records import ConfigError, TrainConfig
+from ccltui.parsers.side.workload_card import Card, read_card
 
 SEED = {  # the qwen3-32b job on two nodes
     "model.name": "qwen3",

@@ -18,11 +18,11 @@ from ccltui.metrics.card.effective_config import run_config, traced_degrees
 from ccltui.metrics.registry import find
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View
-from ccltui.parsers.card.workload_card import read_card
 from ccltui.parsers.columns import ProcessGroup
 from ccltui.parsers.discovery.run_settings import RunSource, run_sources
 from ccltui.parsers.found_files import Capture, Discovery
 from ccltui.parsers.job import Job, open_job
+from ccltui.parsers.side.workload_card import read_card
 
 # 8 ranks: 2 stages, 2 data-parallel ranks, 2 tensor-parallel; a step takes 37.048486 ms and 8
 # sequences of the job, 4 of a data-parallel rank.

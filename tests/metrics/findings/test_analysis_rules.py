@@ -9,7 +9,7 @@ from runs_by_hand import view_of
 
 from ccltui.metrics.catalog.time.findings import answer_of
 from ccltui.metrics.findings.finding import Answer
-from ccltui.parsers.nsys.text_reports.stats_text import parse_stats_text
+from ccltui.parsers.nsys.stats_text import parse_stats_text
 
 _RULES = "/opt/nvidia/nsight-systems/2025.3.2/host-linux-x64/rules"
 NONE = f"""\

@@ -16,8 +16,8 @@ from ccltui.metrics.nsys_reports.row_filter import Filter
 from ccltui.parsers.job import open_job
 from ccltui.parsers.nsys.report_reader import read_report_tables
 from ccltui.parsers.nsys.report_tables import ReportTables
-from ccltui.parsers.nsys.text_reports.stats_text import parse_stats_text, read_stats_text
-from ccltui.parsers.nsys.text_reports.typed_table import Section
+from ccltui.parsers.nsys.stats_text import parse_stats_text, read_stats_text
+from ccltui.parsers.nsys.typed_table import Section
 from ccltui.parsers.window import parse_window
 
 

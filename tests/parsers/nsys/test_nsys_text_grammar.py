@@ -8,8 +8,8 @@ import pytest
 
 from ccltui.parsers.discovery.sniff import sniff
 from ccltui.parsers.errors import NotFoundError, TraceError
-from ccltui.parsers.nsys.text_reports.stats_text import parse_stats_text, read_stats_text
-from ccltui.parsers.nsys.text_reports.typed_table import (
+from ccltui.parsers.nsys.stats_text import parse_stats_text, read_stats_text
+from ccltui.parsers.nsys.typed_table import (
     CUT,
     EXACT,
     MISSING,

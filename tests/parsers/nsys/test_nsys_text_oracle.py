@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.nsys.text_reports.stats_text import parse_stats_text, read_stats_text
-from ccltui.parsers.nsys.text_reports.typed_table import (
+from ccltui.parsers.nsys.stats_text import parse_stats_text, read_stats_text
+from ccltui.parsers.nsys.typed_table import (
     CUT,
     EXACT,
     UNKNOWN,

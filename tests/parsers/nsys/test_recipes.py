@@ -10,7 +10,7 @@ import pytest
 
 from ccltui.parsers.discovery.sniff import sniff
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.nsys.text_reports.stats_text import read_stats_text
+from ccltui.parsers.nsys.stats_text import read_stats_text
 
 NCCL = (
     "Text,Count,Mean,Std,Min,Q1,Median,Q3,Max,Sum,Rank,File\n"

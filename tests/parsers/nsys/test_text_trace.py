@@ -21,10 +21,10 @@ from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.job import Job, open_job
 from ccltui.parsers.nsys.report_reader import read_report_tables
-from ccltui.parsers.nsys.text_reports.stats_text import parse_stats_text, read_stats_text
-from ccltui.parsers.nsys.text_reports.typed_columns import parse_numbers
-from ccltui.parsers.nsys.text_reports.typed_table import StatsText
+from ccltui.parsers.nsys.stats_text import parse_stats_text, read_stats_text
 from ccltui.parsers.nsys.text_trace import read_text_trace
+from ccltui.parsers.nsys.typed_columns import parse_numbers
+from ccltui.parsers.nsys.typed_table import StatsText
 from ccltui.report.nsys_writers import parse_layout, write_reports
 
 REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm *)"

@@ -8,8 +8,8 @@ import pytest
 from factories import Coll, Event, allreduce, card, kernel, rank_trace, world
 from worked import cpu_only, measure
 
-from ccltui.parsers.card.workload_card import Card
 from ccltui.parsers.columns import Device, ProcessGroup, RankTrace
+from ccltui.parsers.side.workload_card import Card
 from ccltui.parsers.window import Window
 
 A100 = [Device(0, "NVIDIA A100-SXM4-40GB")]

@@ -13,8 +13,8 @@ from ccltui.metrics.catalog.communication.traffic_distribution import (
 from ccltui.metrics.model.dimensions import DIMS, Degrees
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View, ViewOptions
-from ccltui.parsers.card.workload_card import Card
 from ccltui.parsers.columns import ProcessGroup, RankTrace
+from ccltui.parsers.side.workload_card import Card
 from ccltui.parsers.window import Window
 
 SENDRECV = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"

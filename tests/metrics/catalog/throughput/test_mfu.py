@@ -12,10 +12,10 @@ from worked import measure
 
 from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View
-from ccltui.parsers.card.workload_card import Card
 from ccltui.parsers.columns import Device, RankTrace
 from ccltui.parsers.discovery.run_settings import run_sources
 from ccltui.parsers.found_files import Capture, Discovery
+from ccltui.parsers.side.workload_card import Card
 
 NOTHING = Capture("", None, (), (), None, complete=False)
 A100 = [Device(0, "NVIDIA A100-SXM4-40GB")]

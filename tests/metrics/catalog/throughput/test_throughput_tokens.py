@@ -10,7 +10,7 @@ from factories import card, job, kernel, rank_trace, step
 from ccltui.metrics.catalog.throughput.throughput_tokens import throughput_tokens
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View, ViewOptions
-from ccltui.parsers.card.workload_card import Card
+from ccltui.parsers.side.workload_card import Card
 
 TITAN = {"batch_size": 2, "seq_len": 2048, "dp_replicate": 2, "dp_shard": 1, "tp": 2}
 

@@ -8,8 +8,8 @@ from factories import Coll, Event, allreduce, card, job, kernel, rank_trace, ste
 from ccltui.metrics.catalog.time.pipeline_bubble import pipeline_bubble
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View, ViewOptions
-from ccltui.parsers.card.workload_card import Card
 from ccltui.parsers.columns import ProcessGroup, RankTrace
+from ccltui.parsers.side.workload_card import Card
 
 SENDRECV = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
 MS = 1000.0

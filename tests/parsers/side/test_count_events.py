@@ -13,7 +13,7 @@ from ccltui.metrics.view.job_view import View
 from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.job import open_job
-from ccltui.parsers.nccl_profiler.count_events import count_events
+from ccltui.parsers.side.nccl_profiler import count_events
 
 ARGS = {"SeqNum": 0, "CommHash": 8014878751372216337, "Rank": 1, "Count": 1024}
 

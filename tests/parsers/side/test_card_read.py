@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ccltui.parsers.card.workload_card import Card, read_card
 from ccltui.parsers.columns import Note
+from ccltui.parsers.side.workload_card import Card, read_card
 
 FULL = """\
 version: 1

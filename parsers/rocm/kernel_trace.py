@@ -24,7 +24,7 @@ from ccltui.parsers.errors import TraceError
 from ccltui.parsers.format import ReadOptions
 from ccltui.parsers.nsys.report_export import read_made_export, write_export
 from ccltui.parsers.nsys.sqlite import export_schema
-from ccltui.parsers.rocprof import NEEDED, OLD_NAMES, kernel_name
+from ccltui.parsers.rocm import NEEDED, OLD_NAMES, kernel_name
 from ccltui.parsers.text.compression import TextChunks
 from ccltui.parsers.text.line_prefixes import Prefixes
 

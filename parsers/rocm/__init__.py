@@ -1,15 +1,15 @@
-"""Tables of rocprof and rocprofv3 in csv: kernels of AMD devices, and what lies beside them."""
+"""Files of rocprof and rocprofv3: kernels of AMD devices in csv tables, and databases (rocpd)."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Final
 
+from ccltui.parsers.errors import TraceError
 from ccltui.parsers.format import Format, Match, Priority, Rule, imported
 
 if TYPE_CHECKING:
     from ccltui.parsers.text.file_sample import FileSample
-
 
 NEEDED: Final = ("Kernel_Name", "Agent_Id", "Start_Timestamp", "End_Timestamp")
 OLD_NAMES: Final = {
@@ -67,7 +67,7 @@ ROCPROF_TRACE: Final = Format(
     description="kernel_trace.csv of rocprofv3, or results.csv of rocprof: kernels of a process",
     sniff=(Rule(Priority.TEXT_BANNER, kernel_table),),
     source="nsys",  # device work and host calls without metadata, as the exports of nsys
-    read=imported("ccltui.parsers.rocprof.kernel_trace", "read_kernel_trace"),
+    read=imported("ccltui.parsers.rocm.kernel_trace", "read_kernel_trace"),
     version=ROCPROF_VERSION,
     family="rocprof",
     several_ranks=True,
@@ -78,4 +78,42 @@ ROCPROF_TABLE: Final = Format(
     kind="rocprof_table",
     description="another csv of rocprof: calls, copies and markers belong to kernel_trace.csv",
     sniff=(Rule(Priority.TEXT_BANNER, other_table),),
+)
+
+
+TABLE: Final = re.compile(
+    r"rocpd_(?P<base>kernel_dispatch|memory_copy|region|string|event|arg|track|timestamp"
+    r"|info_(?:node|process|thread|agent|kernel_symbol))(?P<suffix>(?:_[\w-]{0,80})?)"
+)
+"""Tables of the schema; with the identifier of the recording behind the name since version 3."""
+
+
+def rocpd_database(sample: FileSample) -> Match | None:
+    """Match an SQLite file by its table names; nothing else is read. Raises OSError."""
+    if not sample.is_sqlite or sample.head.compression != "none":
+        return None
+    from ccltui.parsers.nsys.sqlite.database import unfinished  # noqa: PLC0415
+
+    problem = unfinished(sample.path)
+    try:
+        bases = {match["base"] for name in sample.tables if (match := TABLE.fullmatch(name))}
+    except TraceError:
+        return None
+    if "string" not in bases or not bases & {"kernel_dispatch", "memory_copy", "region"}:
+        return None
+    return Match(problem)
+
+
+ROCPD: Final = Format(
+    kind="rocpd",
+    description="a database of rocprofv3 (*_results.db): devices, markers and calls of a process",
+    sniff=(Rule(Priority.BINARY, rocpd_database),),
+    source="nsys",  # device work and host calls without metadata, as the exports of nsys
+    read=imported("ccltui.parsers.rocm.rocpd_reader", "read_rocpd"),
+    version=ROCPROF_VERSION,
+    family="rocprof",
+    several_ranks=True,
+    rank_in_name=True,
+    unfinished=imported("ccltui.parsers.nsys.sqlite.database", "unfinished"),
+    memory_form="export",
 )

@@ -34,8 +34,8 @@ from ccltui.parsers.nsys.sqlite.database import (
     require_finished,
 )
 from ccltui.parsers.nsys.sqlite.table_scans import decoded, quoted
-from ccltui.parsers.rocpd import TABLE
-from ccltui.parsers.rocprof.kernel_trace import as_rocprof
+from ccltui.parsers.rocm import TABLE
+from ccltui.parsers.rocm.kernel_trace import as_rocprof
 from ccltui.parsers.safe_text import printable
 
 _MOST_TABLES: Final = 2000

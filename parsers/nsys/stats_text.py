@@ -24,14 +24,14 @@ from msgspec.structs import replace
 
 from ccltui.parsers.columns import Note
 from ccltui.parsers.errors import NotFoundError, TraceError
-from ccltui.parsers.nsys.text_reports import PARQUET, RECIPES
-from ccltui.parsers.nsys.text_reports.typed_columns import (
+from ccltui.parsers.nsys import PARQUET, RECIPES
+from ccltui.parsers.nsys.typed_columns import (
     Cells,
     is_numeric_header,
     looks_like_number,
     typed_columns,
 )
-from ccltui.parsers.nsys.text_reports.typed_table import (
+from ccltui.parsers.nsys.typed_table import (
     NO_PROVENANCE,
     Column,
     Format,

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from test_card_read import FULL
 
 import ccltui.parsers.text.yaml_tree
-from ccltui.parsers.card.workload_card import read_card
 from ccltui.parsers.errors import CardError
+from ccltui.parsers.side.workload_card import read_card
 
 
 @pytest.fixture(params=["c", "python"])

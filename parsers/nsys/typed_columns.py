@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.nsys.text_reports.typed_table import (
+from ccltui.parsers.nsys.typed_table import (
     AVERAGE_COLUMNS,
     CUT,
     EXACT,
