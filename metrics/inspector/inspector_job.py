@@ -19,7 +19,7 @@ from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.provenance import require_traces
 from ccltui.parsers.errors import DamagedColumnsError, TraceError, contained
 from ccltui.parsers.ingest.rank_worker import start_worker
-from ccltui.parsers.ingest.worker_pool import starting
+from ccltui.parsers.ingest.worker_pool import StopPipe, starting
 from ccltui.parsers.inspector import NCCL_INSPECTOR
 from ccltui.parsers.inspector.read_records import read_inspector, read_records
 from ccltui.parsers.inspector.record_columns import (
@@ -128,9 +128,9 @@ def _read_all(tasks: Sequence[_Task]) -> list[str]:
     if workers < 2 or multiprocessing.current_process().daemon:
         return [_into_store(task) for task in tasks]
     context = multiprocessing.get_context("spawn")
-    stop = context.Event()
+    stop = StopPipe(context)
     pool = ProcessPoolExecutor(
-        workers, mp_context=context, initializer=start_worker, initargs=(None, stop)
+        workers, mp_context=context, initializer=start_worker, initargs=(None, stop.looked_at)
     )
     try:
         with starting():

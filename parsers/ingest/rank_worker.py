@@ -10,22 +10,27 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import struct
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 from ccltui.parsers.system.lost_signals import raise_lost_signals
 
 if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
     from ccltui.parsers.format import Companion
 
 _REPORT_S = 0.05
+REPORT: Final = struct.Struct("=qq")
+"""Number of a file and bytes read of it: what a worker writes into the pipe of reports."""
 
 
 class Outcome(Struct, frozen=True):
@@ -42,17 +47,21 @@ class Outcome(Struct, frozen=True):
     defect: str = ""  # traceback, where the reader failed and not the file
 
 
-class _Worker:
-    """State of a worker process, set once by its initializer; none where nobody listens."""
+def _never() -> bool:
+    return False
 
-    reports: Any = None
-    stop: Any = None
+
+class _Worker:
+    """State of a worker process, set once by its initializer; no reports where nobody listens."""
+
+    reports: Connection | None = None
+    is_stopped: Callable[[], bool] = _never
     in_task: bool = False
 
 
-def start_worker(reports: Any, stop: Any) -> None:
-    """Prepare this process: set the queue of reports and the event that stops it."""
-    _Worker.reports, _Worker.stop = reports, stop
+def start_worker(reports: Connection | None, stop: Connection) -> None:
+    """Prepare this process: set the pipe of reports, and the one that is closed to stop it."""
+    _Worker.reports, _Worker.is_stopped = reports, stop.poll
     ignore_sigint()
     with contextlib.suppress(OSError):
         os.nice(5)  # a login node is shared
@@ -64,11 +73,7 @@ def start_worker(reports: Any, stop: Any) -> None:
 
 def stop_with(stop: threading.Event) -> None:
     """Let ``stop`` end what this process reads, where no parent does."""
-    _Worker.stop = stop
-
-
-def _is_stopped() -> bool:
-    return _Worker.stop is not None and bool(_Worker.stop.is_set())
+    _Worker.is_stopped = stop.is_set
 
 
 def ignore_sigint() -> None:
@@ -151,10 +156,15 @@ def read_one(
     kind: str,
     directories: tuple[Path, ...],
     companion: Companion | None = None,
+    *,
+    number: int = 0,
 ) -> Outcome:
-    """Read one file and store its columns in the first of ``directories`` with room."""
+    """Read one file and store its columns in the first of ``directories`` with room.
+
+    What is read of it so far is reported under ``number``.
+    """
     with _exiting_when_ended():
-        return _read(real_path, shown, kind, directories, companion)
+        return _read(real_path, shown, kind, directories, companion, number=number)
 
 
 def _read(
@@ -163,6 +173,8 @@ def _read(
     kind: str,
     directories: tuple[Path, ...],
     companion: Companion | None,
+    *,
+    number: int,
 ) -> Outcome:
     from ccltui.parsers.errors import TraceError, contained, defect_of, is_of_machine  # noqa: PLC0415
     from ccltui.parsers.formats import format_of, read_file  # noqa: PLC0415
@@ -176,7 +188,8 @@ def _read(
         now = time.monotonic()
         if _Worker.reports is not None and now - last >= _REPORT_S:
             last = now
-            _Worker.reports.put((shown, bytes_read))
+            with contextlib.suppress(OSError):  # it is full, or nobody listens any more
+                os.write(_Worker.reports.fileno(), REPORT.pack(number, bytes_read))
 
     path = Path(real_path)
     try:
@@ -190,7 +203,7 @@ def _read(
                 companion=companion,
                 scratch=directories,
                 progress=progress,
-                cancelled=_is_stopped,
+                cancelled=_Worker.is_stopped,
             )
     except TraceError as error:
         return Outcome(error=str(error), is_lost=is_of_machine(error), defect=defect_of(error))

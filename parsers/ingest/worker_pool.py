@@ -10,7 +10,6 @@ import contextlib
 import importlib.util
 import multiprocessing
 import os
-import queue
 import signal
 import sys
 import threading
@@ -18,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from multiprocessing import resource_tracker
 from pathlib import Path
 from types import TracebackType
@@ -26,10 +26,19 @@ from typing import TYPE_CHECKING, Any, Self
 from msgspec import Struct, field
 
 from ccltui.parsers.errors import InternalError, defect_of, internal_error
-from ccltui.parsers.ingest.rank_worker import Outcome, read_one, read_preview, ready, start_worker
+from ccltui.parsers.ingest.rank_worker import (
+    REPORT,
+    Outcome,
+    read_one,
+    read_preview,
+    ready,
+    start_worker,
+)
 from ccltui.parsers.system.machine_limits import MAX_WORKERS, allowed_cpus
 
 if TYPE_CHECKING:
+    from multiprocessing.context import BaseContext
+
     from ccltui.parsers.found_files import FoundFile
 
 _POLL_S = 0.05
@@ -62,6 +71,47 @@ class Read(Struct, frozen=True):
     done_bytes: dict[str, int] = field(default_factory=dict)
 
 
+class StopPipe:
+    """Tells processes to stop: its end that they look at says so once the other one is closed.
+
+    Not an event of multiprocessing, which has a lock: a process that was killed while it looked
+    would hold that for ever, and the one that says stop would wait for it.
+    """
+
+    def __init__(self, context: BaseContext) -> None:
+        self.looked_at, self._held = context.Pipe(duplex=False)
+
+    def set(self) -> None:
+        """Say stop; a second time does nothing."""
+        self._held.close()
+
+
+class _Reports:
+    """Bytes read so far, which processes write into one pipe, each report at once and whole.
+
+    Not a queue of multiprocessing, for the reason of `StopPipe`. Where nobody takes reports for
+    long, later ones are lost: a reader never waits.
+    """
+
+    def __init__(self, context: BaseContext) -> None:
+        self._taken, self.sender = context.Pipe(duplex=False)
+        for end in (self._taken, self.sender):
+            os.set_blocking(end.fileno(), False)
+
+    def take(self) -> dict[int, int]:
+        """Return the latest bytes of each file, by its number, since the last time."""
+        latest: dict[int, int] = {}
+        with contextlib.suppress(BlockingIOError):
+            while data := os.read(self._taken.fileno(), REPORT.size << 10):
+                latest.update(REPORT.iter_unpack(data))
+        return latest
+
+    def close(self) -> None:
+        """Close both ends here; a second time does nothing."""
+        self._taken.close()
+        self.sender.close()
+
+
 class WorkerPool:
     """At most ``workers`` processes; every file has one to itself while it is read."""
 
@@ -69,14 +119,14 @@ class WorkerPool:
         context = multiprocessing.get_context("spawn")
         with _safe_path():
             _start_tracker()
-            self._reports: Any = context.Queue()
-            self._stop = context.Event()
+        self._reports = _Reports(context)
+        self._stop = StopPipe(context)
         self._workers = workers
         self._executor = ProcessPoolExecutor(
             workers,
             mp_context=context,
             initializer=start_worker,
-            initargs=(self._reports, self._stop),
+            initargs=(self._reports.sender, self._stop.looked_at),
         )
 
     @classmethod
@@ -113,8 +163,8 @@ class WorkerPool:
             for process in list((getattr(self._executor, "_processes", None) or {}).values()):
                 process.terminate()
         self._executor.shutdown(wait=wait, cancel_futures=True)
+        self._stop.looked_at.close()
         self._reports.close()
-        self._reports.cancel_join_thread()
 
     def run(
         self,
@@ -133,7 +183,7 @@ class WorkerPool:
         """
         waiting: dict[Future[Outcome], _Task] = {}
         queued = deque(_preview_task(found, directories[-1]) for found in previews)
-        queued.extend(_read_task(found, directories) for found in files)
+        queued.extend(_read_task(found, directories, number) for number, found in enumerate(files))
         while queued or waiting:
             if cancelled():
                 return
@@ -145,7 +195,7 @@ class WorkerPool:
                 elif not task.is_preview:
                     yield Done(task.found, None)
             done, _ = wait(waiting, timeout=_POLL_S, return_when=FIRST_COMPLETED)
-            yield Read(_drained(self._reports))
+            yield Read({files[number].path: size for number, size in self._reports.take().items()})
             for future in done:
                 task = waiting.pop(future)
                 outcome = _outcome(future, task.found.path)
@@ -177,9 +227,10 @@ def _preview_task(found: FoundFile, beginnings: Path) -> _Task:
     )
 
 
-def _read_task(found: FoundFile, directories: tuple[Path, ...]) -> _Task:
+def _read_task(found: FoundFile, directories: tuple[Path, ...], number: int) -> _Task:
     arguments = (found.real_path, found.path, found.kind, directories, found.companion)
-    return _Task(found, read_one, arguments, is_preview=False)
+    read = partial(read_one, number=number)
+    return _Task(found, read, arguments, is_preview=False)
 
 
 def _outcome(future: Future[Outcome], path: str) -> Outcome | None:
@@ -302,14 +353,3 @@ def _own_main_module() -> Iterator[None]:
         yield
     finally:
         main.__spec__ = stated
-
-
-def _drained(reports: Any) -> dict[str, int]:
-    """Return the latest bytes of every file that reported since the last poll."""
-    latest: dict[str, int] = {}
-    while True:
-        try:
-            path, bytes_read = reports.get_nowait()
-        except (queue.Empty, OSError, EOFError):
-            return latest
-        latest[path] = bytes_read

@@ -97,6 +97,14 @@ def test_a_file_that_vanishes_is_named(directory: Path) -> None:
     ]
 
 
+def is_worker(process: Path) -> bool:
+    """Whether a process runs a worker's program: one that is being started still runs this one.
+
+    It has a copy of all descriptors of this process until then.
+    """
+    return b"spawn_main" in (process / "cmdline").read_bytes()
+
+
 def test_a_killed_worker_takes_only_its_own_file(directory: Path) -> None:
     """One file is a pipe that never ends: its worker is found by what it holds open."""
     job = start_job(directory)
@@ -111,9 +119,10 @@ def test_a_killed_worker_takes_only_its_own_file(directory: Path) -> None:
             for process in Path("/proc").glob("[0-9]*"):
                 try:
                     held = [str(fd.readlink()) for fd in (process / "fd").iterdir()]
+                    is_reader = str(trap) in held and is_worker(process)
                 except OSError:
                     continue
-                if str(trap) in held and int(process.name) != os.getpid():
+                if is_reader:
                     os.kill(int(process.name), signal.SIGKILL)
             time.sleep(0.05)
 

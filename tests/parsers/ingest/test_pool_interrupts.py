@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -53,10 +54,10 @@ def test_one_that_still_imports_says_nothing(wait_s: float) -> None:
 
 
 BETWEEN_TASKS = """
-import os, signal
+import multiprocessing, os, signal
 from ccltui.parsers.ingest import rank_worker
 
-rank_worker.start_worker(None, None)
+rank_worker.start_worker(None, multiprocessing.Pipe()[0])
 try:
     os.kill(os.getpid(), {number})
 finally:
@@ -75,3 +76,39 @@ def test_a_worker_without_a_task_exits_at_once_at_a_signal(number: signal.Signal
     )
 
     assert (done.returncode, done.stderr) == (128 + number, "")
+
+
+KILLED_WHILE_IT_LOOKS = """
+import multiprocessing
+from ccltui.parsers.ingest.worker_pool import StopPipe
+
+def look(stop, begun):
+    begun.send(True)
+    while True:
+        stop.poll()
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context("spawn")
+    stop = StopPipe(context)
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=look, args=(stop.looked_at, sender))
+    process.start()
+    receiver.recv()
+    process.kill()
+    process.join()
+    stop.set()
+    print(stop.looked_at.poll())
+"""
+
+
+def test_a_process_that_was_killed_while_it_looked_keeps_nobody_from_stopping(
+    tmp_path: Path,
+) -> None:
+    script = tmp_path / "killed.py"
+    script.write_text(KILLED_WHILE_IT_LOOKS)
+
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, check=False, timeout=60
+    )
+
+    assert (done.stdout, done.stderr) == ("True\n", "")

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import queue
 import re
 import shutil
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -238,11 +236,7 @@ def test_columns_that_vanish_are_read_again(
     assert loaded(job, store) == [False, False]
 
 
-def test_columns_that_go_nowhere_name_every_place_and_reason(
-    job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ccltui.parsers.ingest.rank_worker._Worker.stop", threading.Event())
-    monkeypatch.setattr("ccltui.parsers.ingest.rank_worker._Worker.reports", queue.Queue())
+def test_columns_that_go_nowhere_name_every_place_and_reason(job: Path, tmp_path: Path) -> None:
     for name in ("cache", "scratch"):
         (tmp_path / name).write_text("a file where a folder should be")
     path = job / "rank0.json"
