@@ -68,20 +68,30 @@ _BROADCAST = TYPES.index("Broadcast")
 class Lateness(Struct, frozen=True):
     """One measure of lateness of n instances with m members each.
 
-    ``wait_ns`` is how long each member waited for the last one (int64 [n, m]), ``late_ns`` how
-    long after the first one it arrived (int64 [n, m]), ``lag_ns`` the largest of either (int64
-    [n]), ``last`` the member that arrived last (int32 [n]), NO_RANK where the lag is not above the
-    floor. Where an instance lacks a member or its members disagree all are -1.
+    ``wait_ns`` is how long each member waited for the last one (int64 [n, m]), ``lag_ns`` the
+    longest of these waits (int64 [n]), ``last`` the member that arrived last (int32 [n]), NO_RANK
+    where the lag is not above the floor. Where an instance lacks a member or its members disagree
+    all are -1.
     """
 
     wait_ns: I64
-    late_ns: I64
     lag_ns: I64
     last: I32
 
+    @property
+    def late_ns(self) -> I64:
+        """How long after the first member each arrived, int64 [n, m]; a new table at each use."""
+        late = self.lag_ns[:, np.newaxis] - self.wait_ns
+        late[self.lag_ns < 0] = MISSING
+        return late
+
+    def late_at(self, row: int) -> I64:
+        """Return how long after the first member each arrived at one instance, int64 [m]."""
+        return np.asarray(self.take(slice(row, row + 1)).late_ns[0])
+
     def take(self, rows: Bool | I64 | slice) -> Lateness:
         """Return the lateness of some instances: a mask, indices or a slice."""
-        return Lateness(self.wait_ns[rows], self.late_ns[rows], self.lag_ns[rows], self.last[rows])
+        return Lateness(self.wait_ns[rows], self.lag_ns[rows], self.last[rows])
 
 
 class GroupArrivals(Struct, frozen=True):
@@ -216,7 +226,7 @@ def by_start(start_ns: I64, floor_ns: int) -> Lateness:
 def _lateness(wait_ns: I64, floor_ns: int) -> Lateness:
     lag = row_max(wait_ns)
     last = np.where(lag > floor_ns, lowest(wait_ns), NO_RANK).astype(np.int32)
-    return Lateness(wait_ns, lag[:, np.newaxis] - wait_ns, lag, last)
+    return Lateness(wait_ns, lag, last)
 
 
 def _arrivals(
@@ -293,11 +303,10 @@ def _expanded(part: Lateness, usable: Bool) -> Lateness:
     if usable.all():
         return part
     n, m = len(usable), part.wait_ns.shape[1]
-    wait, late = np.full((n, m), MISSING, np.int64), np.full((n, m), MISSING, np.int64)
-    lag, last = np.full(n, MISSING, np.int64), np.full(n, NO_RANK, np.int32)
-    wait[usable], late[usable] = part.wait_ns, part.late_ns
-    lag[usable], last[usable] = part.lag_ns, part.last
-    return Lateness(wait, late, lag, last)
+    wait, lag = np.full((n, m), MISSING, np.int64), np.full(n, MISSING, np.int64)
+    last = np.full(n, NO_RANK, np.int32)
+    wait[usable], lag[usable], last[usable] = part.wait_ns, part.lag_ns, part.last
+    return Lateness(wait, lag, last)
 
 
 class SyncPoints(Struct, frozen=True):

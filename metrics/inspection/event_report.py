@@ -172,7 +172,7 @@ def _transfer_link(view: View, rank: str, call: int, label: str, other: int) -> 
 def _matched(
     view: View, group: GroupArrivals, row: int, member: int
 ) -> tuple[list[Fact], list[Link]]:
-    late = group.late_ns[row].tolist()
+    late = group.clock_free.late_at(row).tolist()
     facts = [
         Fact("peers", int((group.match.rows[row] >= 0).sum()) - 1),
         Fact("confidence of the match", CONFIDENCES[int(group.confidence[row])]),

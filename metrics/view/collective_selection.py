@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from msgspec import Struct
 
-from ccltui.metrics.arrays.by_column import take_columns, two_lowest
+from ccltui.metrics.arrays.by_column import take_columns, take_rows, two_lowest
 from ccltui.metrics.arrays.reductions import row_any
 from ccltui.metrics.collectives.arrivals import GroupArrivals, Lateness, clock_free
 from ccltui.metrics.collectives.lag_tables import Chosen, choose
+from ccltui.metrics.collectives.matching.validity import pick
 from ccltui.metrics.facts import fact
 from ccltui.metrics.model.classify import distinct
 from ccltui.metrics.unavailable import Refusal, refuse
@@ -304,11 +305,12 @@ def _of_part(part: Part, ranks: Mapping[str, RankView], floor_ns: int) -> Expose
     # By member, as the loop goes: with a thousand members each row of instances is 8 KB.
     wait = np.asfortranarray(lateness.wait_ns)
     second = two_lowest(wait)[1]
+    of_member = take_columns(take_rows(part.arrived.match.rows, rows), part.columns.tolist())
     gap = wait[np.arange(len(wait)), second]
     exposed, beyond = np.zeros_like(wait), np.zeros(len(wait), np.int64)
     for place, column in enumerate(part.columns.tolist()):
         rank = ranks[part.arrived.labels[column]]
-        start = rank.recorded_calls.start_ns[part.arrived.match.rows[rows, column]]
+        start = pick(rank.recorded_calls.start_ns, of_member[:, place])
         end = start + wait[:, place]
         exposed[:, place] = wait[:, place] - rank.comp.within(start, end)
         alone = np.minimum(gap, wait[:, place])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from msgspec import Struct, field
 
+from ccltui.metrics.arrays.by_column import take_rows
 from ccltui.metrics.arrays.statistics import median
 from ccltui.metrics.collectives.lag_tables import match_table
 from ccltui.metrics.collectives.matching.match import HIGH, IMPLIED, LOW, MEDIUM, disagreements
@@ -107,7 +108,9 @@ def _shares(parts: Sequence[Part], loose: Mapping[str, int]) -> dict[str, float 
     compared, every = dict.fromkeys(loose, 0), dict(loose)
     for part in parts:
         awaited = part.rows & part.arrived.awaited
-        number = (part.arrived.match.rows[awaited] >= 0).sum(axis=0)
+        match = part.arrived.match
+        some = take_rows(match.rows, np.flatnonzero(awaited & ~match.complete))
+        number = int((awaited & match.complete).sum()) + (some >= 0).sum(axis=0)
         eligible = int((awaited & part.arrived.eligible).sum())  # on all members
         for label, count in zip(part.labels, number[part.columns].tolist(), strict=True):
             every[label] += count

@@ -332,7 +332,8 @@ def _starts_recording(causes: Causes, group: GroupArrivals, near: Sequence[_Memb
     for member, label in enumerate(group.labels):  # the calls of a rank ascend by start
         start = causes.inputs[label].calls.start_ns
         begun = int(np.searchsorted(start, first[member], side="right"))
-        found |= group.match.rows[:, member] < begun
+        if begun:
+            found |= group.match.rows[:, member] < begun
     return found & usable
 
 

@@ -290,17 +290,18 @@ def _members(
     doing = (
         [(None, 0)] * len(arrived.labels) if found is None else _main_parts(view, arrived, found)
     )
-    starts = arrived.by_start
+    late, last = arrived.clock_free.late_at(row), int(arrived.last[row])
+    by_start = None if arrived.by_start is None else arrived.by_start.late_at(row)
     members = [
         Member(
             label=label,
             rank=view.facts.ranks[label].trace.rank,
             host=view.facts.ranks[label].trace.host,
-            late_ns=int(arrived.late_ns[row, i]),
-            start_late_ns=None if starts is None else int(starts.late_ns[row, i]),
+            late_ns=int(late[i]),
+            start_late_ns=None if by_start is None else int(by_start[i]),
             wait_ns=int(arrived.wait_ns[row, i]),
             dur_ns=int(arrived.dur_ns[row, i]),
-            is_last=i == int(arrived.last[row]),
+            is_last=i == last,
             doing=doing[i][0],
             doing_ns=doing[i][1],
         )
