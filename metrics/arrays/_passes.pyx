@@ -743,6 +743,7 @@ def along(
 
 
 ctypedef fused Measured:
+    int32_t
     int64_t
     double
 

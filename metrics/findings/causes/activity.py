@@ -375,6 +375,8 @@ class Layers(Struct, frozen=True):
 _BROADCAST = TYPES.index("Broadcast")
 _MADE_FROM: Final = ("group_kinds", "work", "network", "_reach", "_by_end", "_computed_ns")
 
+_FOUND: Final = ("compute", "all_copies", "copies", "idle", "host")
+
 
 class Activity:
     """One rank's computation, communication, copies and idle time, on its own clock.
@@ -422,6 +424,14 @@ class Activity:
         self._foreign.clear()
         if "host" in held:
             self.host.forget_details()
+
+    def forget(self) -> None:
+        """Free all that was found of the rank, and its mapped columns; it can be found again."""
+        self.settle()
+        for name in _FOUND:
+            self.__dict__.pop(name, None)
+        self._layers.clear()
+        self._facts.forget_intervals()
 
     @cached_property
     def group_kinds(self) -> I64:

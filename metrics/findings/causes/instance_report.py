@@ -38,7 +38,7 @@ from ccltui.metrics.findings.causes.evidence import (
     meaning_of,
     sentence,
 )
-from ccltui.metrics.findings.causes.segments import COMPUTE, IDLE, PARTS, split
+from ccltui.metrics.findings.causes.segments import COMPUTE, IDLE, PARTS, spent
 from ccltui.metrics.model.bandwidth import matched_bandwidth
 from ccltui.metrics.model.calls import DTYPES
 from ccltui.metrics.model.classify import TYPES
@@ -326,9 +326,9 @@ def _main_parts(
         causes.activity(label).near(union(low[:, i], high[:, i]))
         for i, label in enumerate(arrived.labels)
     ]
-    spent = split(begin, end, activities, points.groups, found.segments.start.triggers)
+    times = spent(begin, end, activities, points.groups, found.segments.start.triggers)
     none = np.zeros_like(begin)
-    table: I64 = np.stack([spent.get(name, none)[0] for name in PARTS])
+    table: I64 = np.stack([times.get(name, none)[0] for name in PARTS])
     most = table.argmax(axis=0)
     return [(PARTS[part], int(table[part, i])) for i, part in enumerate(most.tolist())]
 

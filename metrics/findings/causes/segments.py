@@ -16,7 +16,7 @@ collective: it has no more than they have, and what made it late lies before tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final, NamedTuple, Self
 
@@ -36,7 +36,7 @@ from ccltui.metrics.arrays.reductions import (
     rows_by_value,
 )
 from ccltui.metrics.collectives.arrivals import SyncPoints
-from ccltui.metrics.findings.causes.activity import HOST_CAUSES, HOST_STALL, Activity
+from ccltui.metrics.findings.causes.activity import HOST_CAUSES, HOST_STALL, Activity, Layers
 from ccltui.metrics.model.classify import TYPES
 from ccltui.parsers.array_types import F64, I32, I64, Bool
 from ccltui.parsers.columns import MISSING
@@ -137,66 +137,85 @@ class PeerComparison(Struct, frozen=True):
     late: I64
     punctual: Bool
 
-    def late_and_peers(self, values: I64 | F64) -> tuple[F64, F64]:
+    def late_and_peers(self, values: I32 | I64 | F64) -> tuple[F64, F64]:
         """Value of the late rank, and the median of its peers; float64 [t]."""
         mine = np.asarray(values[np.arange(len(self.late)), self.late], np.float64)
         return mine, marked_median(values, self.punctual)
 
-    def excess(self, values: I64 | F64) -> F64:
+    def excess(self, values: I32 | I64 | F64) -> F64:
         """Value of the late rank minus the median of its peers, float64 [t]."""
         mine, theirs = self.late_and_peers(values)
         return mine - theirs
 
 
-def split(
+OWN_COLLECTIVE: Final = "own_collective"
+"""Time in collectives of the compared ranks that no other work hides."""
+ALL_COMPUTE: Final = "all_compute"
+ALL_COPIES: Final = "all_copies"
+"""Time in computation, and in copies, whatever runs at the same time."""
+_BEHIND: Final = (OWN_COLLECTIVE, COMPUTE, ALL_COMPUTE, COPIES, ALL_COPIES)
+"""What tells how far ranks were behind at a sync point."""
+_COMPARED: Final = (*PARTS, ALL_COMPUTE, ALL_COPIES)
+"""What ranks are compared by since that point."""
+_LOOKED: Final = (OWN_COLLECTIVE, *_COMPARED)
+_OFTEN: Final = (OWN_COLLECTIVE, COMPUTE, OTHER_COLLECTIVE, ALL_COMPUTE)
+
+
+def spent(
     begin_ns: I64,
     end_ns: I64,
     activities: Sequence[Activity],
     groups: frozenset[int],
     triggers: I32,
+    *,
+    kinds: Sequence[str] = PARTS,
 ) -> dict[str, I64]:
-    """Return the time of ``PARTS`` in [begin, end), int64 ns [t, m]; without those of no rank.
+    """Return the time of some kinds in [begin, end), int64 ns [t, m]; without those of no rank.
 
     ``begin_ns``, ``end_ns`` and ``triggers`` are [t, m], the times on the clock of each member.
     """
-    found = {name: zeros(begin_ns.shape) for name in (COMPUTE, OTHER_COLLECTIVE)}
+    found = {kind: zeros(begin_ns.shape) for kind in kinds if kind in _OFTEN}
     for i, one in enumerate(activities):
-        begin, end = begin_ns[:, i], end_ns[:, i]
-        for rows, trigger in _by_trigger(triggers[:, i]):
-            layers = one.layers(groups, trigger)
-            found[COMPUTE][rows, i] = layers.compute.within(begin[rows], end[rows])
-            found[OTHER_COLLECTIVE][rows, i] = layers.other_comm.within(begin[rows], end[rows])
-        for name, times in ((COPIES, one.copies), *one.idle.items()):
-            if len(times):  # hosts do few of these things
-                if name not in found:
-                    found[name] = zeros(begin_ns.shape)
-                found[name][:, i] = times.within(begin, end)
+        layers = _layers(one, groups, triggers[:, i])
+        for kind, rows, times_ns in _spent_by(one, begin_ns[:, i], end_ns[:, i], layers, kinds):
+            if kind not in found:
+                found[kind] = zeros(begin_ns.shape)
+            found[kind][rows, i] = times_ns
     return found
 
 
-def _by_trigger(triggers: I32) -> Iterator[tuple[Bool | slice, int]]:
-    """Yield the rows of each trigger, and the trigger."""
+_Layers = list[tuple[Bool | slice, Layers]]
+
+
+def _layers(one: Activity, groups: frozenset[int], triggers: I32) -> _Layers:
+    """Return the layers of one member for each trigger, with the targets that have it."""
     several = distinct_values(triggers).tolist()
-    for trigger in several:
-        yield slice(None) if len(several) == 1 else triggers == trigger, trigger
+    return [
+        (slice(None) if len(several) == 1 else triggers == trigger, one.layers(groups, trigger))
+        for trigger in several
+    ]
 
 
-def own_comm_and_compute(
-    begin_ns: I64,
-    end_ns: I64,
-    activities: Sequence[Activity],
-    groups: frozenset[int],
-    triggers: I32,
-) -> tuple[I64, I64]:
-    """Return exposed time in collectives of ``groups`` and computation, each int64 ns [t, m]."""
-    stopped, computed = zeros(begin_ns.shape), zeros(begin_ns.shape)
-    for i, one in enumerate(activities):
-        for rows, trigger in _by_trigger(triggers[:, i]):
-            layers = one.layers(groups, trigger)
-            begin, end = begin_ns[rows, i], end_ns[rows, i]
-            stopped[rows, i] = layers.own_comm.within(begin, end)
-            computed[rows, i] = layers.compute.within(begin, end)
-    return stopped, computed
+def _spent_by(
+    one: Activity, begin: I64, end: I64, layers: _Layers, kinds: Sequence[str]
+) -> Iterator[tuple[str, Bool | slice, I64]]:
+    """Yield the kinds of time of one member with the targets that they are of, int64 ns."""
+    for rows, found in layers:
+        for kind, times in (
+            (OWN_COLLECTIVE, found.own_comm),
+            (COMPUTE, found.compute),
+            (OTHER_COLLECTIVE, found.other_comm),
+        ):
+            if kind in kinds:
+                yield kind, rows, times.within(begin[rows], end[rows])
+    every = {ALL_COMPUTE: one.compute}
+    if len(one.all_copies):
+        every |= {COPIES: one.copies, ALL_COPIES: one.all_copies}
+    if not set(IDLE).isdisjoint(kinds):
+        every |= one.idle
+    for kind, times in every.items():
+        if kind in kinds and len(times):  # hosts do few of these things
+            yield kind, slice(None), times.within(begin, end)
 
 
 def hidden_ns(seen: F64, every: F64) -> F64:
@@ -207,43 +226,6 @@ def hidden_ns(seen: F64, every: F64) -> F64:
         every: Excess of all computation, or of all copies.
     """
     return np.maximum(seen - np.maximum(every, 0), 0)
-
-
-def triggers_of(activities: Sequence[Activity], times_ns: I64, groups: frozenset[int]) -> I32:
-    """Return the triggers of each time, as `Activity.triggers`, int32 [t, m]."""
-    found = np.empty(times_ns.shape[::-1], np.int32).T
-    for i, one in enumerate(activities):
-        found[:, i] = one.triggers(times_ns[:, i], groups)
-    return found
-
-
-def compute_time(one: Activity, begin: I64, end: I64) -> I64:
-    """Return all time in computation between begin and end, ns."""
-    return one.compute.within(begin, end)
-
-
-def copy_time(one: Activity, begin: I64, end: I64) -> I64:
-    """Return all time in copies between begin and end, ns."""
-    return one.all_copies.within(begin, end)
-
-
-def seen_copy_time(one: Activity, begin: I64, end: I64) -> I64:
-    """Return the time in copies while nothing else runs between begin and end, ns."""
-    return one.copies.within(begin, end)
-
-
-def by_member(
-    activities: Sequence[Activity],
-    begin: I64,
-    end: I64,
-    *measures: Callable[[Activity, I64, I64], I64],
-) -> list[I64]:
-    """Apply functions to each rank between times [t, m]; int64 [t, m] of each function."""
-    found = [zeros(begin.shape) for _ in measures]
-    for i, one in enumerate(activities):
-        for values, measure in zip(found, measures, strict=True):
-            values[:, i] = measure(one, begin[:, i], end[:, i])
-    return found
 
 
 MAX_COMPARED: Final = 5000
@@ -534,12 +516,17 @@ def explain(
     Targets are taken some at a time: a part of the time of every rank at each is 8 B.
     """
     count, most = len(targets), max(_MAX_CELLS // max(len(activities), 1), 1)
+    first = None
+    if is_large and most < count and not _are_few(targets, points, activities):
+        first = first_look(points, targets, activities)
     found: list[Segments] = []
     compared = 0
     for begin in range(0, max(count, 1), most):
-        some = targets.take(np.arange(begin, min(begin + most, count)))
+        rows = np.arange(begin, min(begin + most, count))
+        some = targets.take(rows)
         is_near = is_large or _are_few(some, points, activities)
-        around = Surroundings(points, some, activities, is_near=is_near)
+        looked = None if first is None else first.take(rows)
+        around = Surroundings(points, some, activities, is_near=is_near, looked=looked)
         found.append(_explained(points, some, around, MAX_COMPARED - compared))
         compared += int((found[-1].start.since >= 0).sum())
     return found[0] if len(found) == 1 else Segments.joined(found)
@@ -566,6 +553,7 @@ class Surroundings:
         targets: Late arrivals.
         activities: All that each rank did.
         is_near: Whether only what lies before the targets is looked at; else all of it.
+        looked: What `first_look` found of these targets: what is further back is looked at alone.
     """
 
     def __init__(
@@ -575,29 +563,65 @@ class Surroundings:
         activities: Sequence[Activity],
         *,
         is_near: bool,
+        looked: FirstLook | None = None,
     ) -> None:
         self._points = points
         self._targets = targets
         self.whole = activities
         self._is_near = is_near
-        self._first = np.maximum(targets.place - _STEPS_BACK[0], 0)
+        self._looked = looked
+        self._first = targets.place.copy()
         self._near: Sequence[Activity] = activities
-        if is_near:
+        if is_near and looked is None:
+            self._first = np.maximum(targets.place - _STEPS_BACK[0], 0)
             self._look()
 
-    def since(self, rows: I64, back: int) -> Sequence[Activity]:
-        """Activities that are complete since the point ``back`` points before some targets."""
+    @property
+    def seen(self) -> Sequence[Activity]:
+        """Activities that are complete since all points that were asked for."""
+        return self._near if self._looked is None else self.whole
+
+    @property
+    def triggers(self) -> I32:
+        """Triggers of each target, as `Activity.triggers`, int32 [t, m]."""
+        if self._looked is not None:
+            return self._looked.triggers
+        times = self._targets.time_ns
+        found = np.empty(times.shape[::-1], np.int32).T
+        for i, one in enumerate(self._near):
+            found[:, i] = one.triggers(times[:, i], self._points.groups)
+        return found
+
+    def behind(self, rows: I64, back: int, begin: I64, triggers: I32) -> _Times:
+        """Times of some targets since the point ``back`` points before, as they tell lateness.
+
+        ``begin`` are the times of that point, and ``triggers`` those of the targets, [rows, m].
+        """
+        if back == 1 and self._looked is not None:
+            return self._looked.take(rows).times
         place = self._targets.place[rows]
         if self._is_near and (self._first[rows] > place - back).any():
             step = next(step for step in _STEPS_BACK if step >= back)
             self._first[rows] = np.maximum(place - step, 0)
             self._look()
-        return self._near
+        return self._spent(rows, begin, triggers, _BEHIND)
 
-    @property
-    def seen(self) -> Sequence[Activity]:
-        """Activities that are complete since all points that were asked for."""
-        return self._near
+    def compared(self, rows: I64, since: I64, begin: I64, triggers: I32) -> _Times:
+        """Times of some targets since points (places) that were asked for, as they are compared."""
+        if self._looked is None:
+            return self._spent(rows, begin, triggers, _COMPARED)
+        found = dict(self._looked.take(rows).times)
+        moved = np.flatnonzero(since < self._targets.place[rows] - 1)
+        if len(moved):
+            columns = rows[moved], take_rows(begin, moved), take_rows(triggers, moved)
+            for kind, times_ns in self._spent(*columns, _COMPARED).items():
+                found[kind] = found[kind].astype(np.int64) if kind in found else zeros(begin.shape)
+                found[kind][moved] = times_ns
+        return found
+
+    def _spent(self, rows: I64, begin: I64, triggers: I32, kinds: Sequence[str]) -> dict[str, I64]:
+        end = take_rows(self._targets.time_ns, rows)
+        return spent(begin, end, self._near, self._points.groups, triggers, kinds=kinds)
 
     def _look(self) -> None:
         times = self._targets.time_ns
@@ -607,6 +631,52 @@ class Surroundings:
         # a rank may have reached the target before the point
         low, high = np.minimum(begin, times - 1), np.maximum(begin, times)
         self._near = [one.near(union(low[:, i], high[:, i])) for i, one in enumerate(self.whole)]
+
+
+_Times = Mapping[str, I32 | I64]
+
+
+class FirstLook(Struct, frozen=True):
+    """What ranks did between the point before each target and the target.
+
+    ``triggers`` are as of `Start`, ``times`` [t, m] those of each kind, in 4 B where they fit.
+    """
+
+    triggers: I32
+    times: _Times
+
+    def take(self, rows: I64) -> FirstLook:
+        """Select consecutive targets by index."""
+        times: dict[str, Any] = {kind: take_rows(one, rows) for kind, one in self.times.items()}
+        return FirstLook(take_rows(self.triggers, rows), times)
+
+
+_MOST_NS: Final = np.iinfo(np.int32).max
+"""Times up to this are kept in 4 B."""
+
+
+def first_look(points: SyncPoints, targets: Targets, activities: Sequence[Activity]) -> FirstLook:
+    """Look at all ranks in turn, and free what each did: in a whole job some MB a rank."""
+    shape, groups = targets.time_ns.shape, points.groups
+    triggers = np.empty(shape[::-1], np.int32).T
+    found: dict[str, I32 | I64] = {kind: _small(shape) for kind in _OFTEN}
+    before_ns = points.arrival_ns(np.maximum(targets.place - 1, 0))
+    for i, one in enumerate(activities):
+        begin, end = before_ns[:, i], targets.time_ns[:, i]
+        triggers[:, i] = one.triggers(end, groups)
+        layers = _layers(one, groups, triggers[:, i])
+        for kind, rows, times_ns in _spent_by(one, begin, end, layers, _LOOKED):
+            if kind not in found:
+                found[kind] = _small(shape)
+            if np.abs(times_ns).max(initial=0) > _MOST_NS:
+                found[kind] = found[kind].astype(np.int64)
+            found[kind][rows, i] = times_ns
+        one.forget()
+    return FirstLook(triggers, found)
+
+
+def _small(shape: tuple[int, ...]) -> I32:
+    return np.zeros(shape[::-1], np.int32).T
 
 
 def _explained(
@@ -623,17 +693,17 @@ def _explained(
         begin = points.arrival_ns(start.since[known])
         end = take_rows(targets.time_ns, known)
         comparison = PeerComparison(targets.late[known], start.punctual[known])
-        measured = split(begin, end, activities, points.groups, start.triggers[known])
-        excess = {name: comparison.excess(spent) for name, spent in measured.items()}
-        del measured
-        (every,) = by_member(activities, begin, end, compute_time)
-        mine[known], theirs[known] = comparison.late_and_peers(every)
+        triggers = take_rows(start.triggers, known)
+        times = around.compared(known, start.since[known], begin, triggers)
+        mine[known], theirs[known] = comparison.late_and_peers(times[ALL_COMPUTE])
+        excess = {name: comparison.excess(times[name]) for name in PARTS if name in times}
         excess[COMPUTE] -= hidden_ns(excess[COMPUTE], mine[known] - theirs[known])
         if COPIES in excess:
-            (copied,) = by_member(activities, begin, end, copy_time)
-            excess[COPIES] -= hidden_ns(excess[COPIES], comparison.excess(copied))
-        for name, one in excess.items():  # every target has a peer, so the others are 0
-            parts[known, PARTS.index(name)] = one
+            copied = comparison.excess(times[ALL_COPIES])
+            excess[COPIES] -= hidden_ns(excess[COPIES], copied)
+        del times
+        for name, more in excess.items():  # every target has a peer, so the others are 0
+            parts[known, PARTS.index(name)] = more
         extra[known] = extra_kernel_time(
             activities,
             begin,
@@ -643,7 +713,9 @@ def _explained(
             most=max(most_compared, 0),
         )
         if any((one.calls.kind == _ALL_TO_ALL).any() for one in activities):
-            (elements,) = by_member(activities, begin, end, _exchanged)
+            elements = zeros(begin.shape)
+            for i, one in enumerate(activities):
+                elements[:, i] = _exchanged(one, begin[:, i], end[:, i])
             exchanged, usual = comparison.late_and_peers(elements)
             ratio[known] = np.where(usual > 0, exchanged / np.maximum(usual, 1), np.nan)
     by_clocks = (start.since >= 0) & (np.append(points.number, 0)[start.since] < 0)
@@ -657,7 +729,7 @@ def find_start(points: SyncPoints, targets: Targets, around: Surroundings) -> St
     ``CARRIED`` of it existed at each of the last ``MAX_BACK`` points, that with the least.
     """
     count, size = targets.time_ns.shape
-    triggers = triggers_of(around.seen, targets.time_ns, points.groups)
+    triggers = around.triggers
     since = np.full(count, -1, np.int64)
     punctual = np.zeros((size, count), np.bool_).T
     excess, carried = np.zeros(count), np.full(count, np.inf)
@@ -670,8 +742,9 @@ def find_start(points: SyncPoints, targets: Targets, around: Surroundings) -> St
         place = targets.place[left] - back
         some = targets.take(left)
         mine = take_rows(triggers, left)
-        activities = around.since(left, back)
-        peers, found, carried_ns, more_ns = _lateness(points, some, activities, place, mine)
+        begin = points.arrival_ns(place)
+        times = around.behind(left, back, begin, mine)
+        peers, found, carried_ns, more_ns = _lateness(some, begin, points.late_ns(place), times)
         little = CARRIED * np.abs(found)
         doubtful = np.flatnonzero((carried_ns <= little) & (more_ns > little))
         others = _first_marked(peers[doubtful], MAX_PEERS)
@@ -689,32 +762,27 @@ def find_start(points: SyncPoints, targets: Targets, around: Surroundings) -> St
 
 
 def _lateness(
-    points: SyncPoints,
-    targets: Targets,
-    activities: Sequence[Activity],
-    place: I64,
-    triggers: I32,
+    targets: Targets, begin: I64, behind: I64, times: _Times
 ) -> tuple[Bool, F64, F64, F64]:
     """Return punctual peers, excess, the carried part of it, and work beyond the peers'.
 
-    All are counted from sync points.
+    All are counted from sync points, with their times, how far behind the ranks were there and what
+    they did since (`Surroundings.behind`), [t, m].
     """
-    begin, behind = points.arrival_ns(place), points.late_ns(place)
     late = behind + (targets.time_ns - begin)
     late = late - row_min(late)[:, np.newaxis]
     latest = late[np.arange(len(targets)), targets.late]
     peers = late < PUNCTUAL * latest[:, np.newaxis]
     comparison = PeerComparison(targets.late, peers)
-    times = targets.time_ns
-    stopped, computed = own_comm_and_compute(begin, times, activities, points.groups, triggers)
-    carried_ns = comparison.excess(behind + stopped)
-    (every,) = by_member(activities, begin, times, compute_time)
+    every = times[ALL_COMPUTE]
+    carried_ns = comparison.excess(behind + times[OWN_COLLECTIVE])
     more_ns = comparison.excess(every)
-    carried_ns += hidden_ns(comparison.excess(computed), more_ns)
-    if any(len(one.all_copies) for one in activities):  # without any all these are 0
-        copied, seen = by_member(activities, begin, times, copy_time, seen_copy_time)
-        carried_ns += hidden_ns(comparison.excess(seen), comparison.excess(copied))
-        more_ns = comparison.excess(every + copied)
+    carried_ns += hidden_ns(comparison.excess(times[COMPUTE]), more_ns)
+    if ALL_COPIES in times:  # without any all these are 0
+        copied, none = times[ALL_COPIES], zeros(begin.shape)
+        seen = comparison.excess(times.get(COPIES, none))
+        carried_ns += hidden_ns(seen, comparison.excess(copied))
+        more_ns = comparison.excess(np.add(every, copied, dtype=np.int64))
     reached = row_all(begin < targets.time_ns)
     carried_ns = np.where(reached, carried_ns, np.nan)
     return peers, comparison.excess(late), carried_ns, more_ns

@@ -25,7 +25,7 @@ def test_rows_are_those_of_numpy_with_each_column_side_by_side() -> None:
 
 
 @pytest.mark.parametrize("columns", [1, 2, 3, 8, 33])
-@pytest.mark.parametrize("dtype", [np.int64, np.float64])
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.float64])
 def test_median_of_marked_numbers(columns: int, dtype: type) -> None:
     random = np.random.default_rng(columns)
     values: I64 = random.integers(-5, 50, (21, columns)).astype(dtype)

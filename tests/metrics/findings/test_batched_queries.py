@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from ccltui.metrics.catalog.stragglers.straggler_cause import straggler_cause
 from ccltui.metrics.findings.causes import chain, segments
 from ccltui.metrics.findings.causes.cause_search import Causes, VerdictRequest, Verdicts, job_causes
 from ccltui.metrics.findings.causes.chain import Search, run_searches
-from ccltui.metrics.findings.causes.segments import Segments, explain
+from ccltui.metrics.findings.causes.segments import FirstLook, Segments, explain
 from ccltui.metrics.findings.rank_time.partition import partition
 from ccltui.metrics.metric import Metric, expect
 from ccltui.metrics.view import job_view
@@ -206,6 +207,40 @@ def test_what_lies_around_late_arrivals_explains_them_like_all_that_ranks_did(
             explain(points, targets, activities, is_large=is_large) for is_large in (True, False)
         )
         assert parts_of(near) == parts_of(whole)
+
+
+@pytest.mark.parametrize(
+    ("cause", "wide"), [("operator", False), ("host", True), ("copies", False)]
+)
+def test_ranks_looked_at_in_turn_explain_late_arrivals_like_all_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cause: Cause, wide: bool
+) -> None:
+    late = Straggler(1, cause, 2_000_000, None)
+    write_job(tmp_path, Spec.quiet(tp=2, dp_shard=2, steps=3, layers=2, stragglers=(late,)))
+    searched = job_causes(View(open_job(tmp_path)))
+    requests = everything(searched)
+    activities = [[searched.activity(one) for one in request.labels] for request in requests]
+    columns = [
+        (searched.points(request.labels), request.targets, ranks)
+        for request, ranks in zip(requests, activities, strict=True)
+    ]
+    whole = [parts_of(explain(*one)) for one in columns]
+    looked: list[int] = []
+    first_look = segments.first_look
+
+    def counted(*of_job: Any) -> FirstLook:
+        looked.append(1)
+        found = first_look(*of_job)
+        assert {one.dtype.itemsize for one in found.times.values()} == {8 if wide else 4}
+        return found
+
+    monkeypatch.setattr(segments, "first_look", counted)
+    monkeypatch.setattr(segments, "_MAX_CELLS", 16)  # few targets at a time
+    monkeypatch.setattr(segments, "_FEW", 0)
+    monkeypatch.setattr(segments, "_MOST_NS", -1 if wide else segments._MOST_NS)
+
+    assert [parts_of(explain(*one, is_large=True)) for one in columns] == whole
+    assert looked
 
 
 def parts_of(found: Segments) -> list[list[object]]:
