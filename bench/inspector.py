@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from msgspec.structs import asdict
 
-from ccltui.demo.inspector_logs import LogSpec, write_inspector_logs
+from bench.inspector_logs import LogSpec, write_inspector_logs
 
 _LOOK_S: Final = 0.25
 

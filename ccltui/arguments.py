@@ -192,7 +192,7 @@ class _PrintVersion(argparse.Action):
 
         lines = version_lines(parser.prog)
         if isinstance(parser, Parser) and "--verbose" in parser.given:
-            from ccltui.doctor.bundle import version_details  # noqa: PLC0415  (rare)
+            from ccltui.doctor.environment_checks import version_details  # noqa: PLC0415  (rare)
 
             lines += version_details()
         sys.stdout.write("\n".join(lines) + "\n")

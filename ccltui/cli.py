@@ -15,8 +15,7 @@ from typing import Final
 from ccltui import arguments as args
 from ccltui import exit_codes
 from ccltui.commands import explore
-from ccltui.commands.function_files import add_functions, use_functions
-from ccltui.commands.loading import LoadOptions
+from ccltui.commands.loading import LoadOptions, add_functions, use_functions
 from ccltui.config import read_config
 from ccltui.parsers.errors import GrammarError, NotFoundError
 from ccltui.verbs import PROG, VERBS, usage

@@ -13,8 +13,7 @@ from msgspec import Struct, structs
 
 from ccltui import arguments as args
 from ccltui import exit_codes
-from ccltui.commands.function_files import add_functions, use_functions
-from ccltui.commands.loading import LoadOptions
+from ccltui.commands.loading import LoadOptions, add_functions, use_functions
 from ccltui.commands.measure import (
     ALL_METRICS,
     Measured,

@@ -13,8 +13,7 @@ from msgspec.structs import replace
 
 from ccltui.arguments import PROFILE_MODES, Parser, add_general, add_metric
 from ccltui.commands import list_metrics
-from ccltui.commands.function_files import add_functions, function_names, use_functions
-from ccltui.commands.loading import LoadOptions
+from ccltui.commands.loading import LoadOptions, add_functions, function_names, use_functions
 from ccltui.commands.measure import Measured, choose_metrics, measure, required_of
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError

@@ -12,8 +12,7 @@ from msgspec.structs import replace
 from ccltui import arguments as args
 from ccltui import exit_codes
 from ccltui.commands import explore
-from ccltui.commands.function_files import add_functions
-from ccltui.commands.loading import LoadOptions
+from ccltui.commands.loading import LoadOptions, add_functions
 from ccltui.config import read_config
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError

@@ -136,7 +136,7 @@ def _bundle(options: argparse.Namespace) -> int:
     ):
         if given:
             raise GrammarError(f"--bundle writes a file of its own: leave out {name}")
-    from ccltui.doctor.bundle import bundle_bytes  # noqa: PLC0415
+    from ccltui.doctor.environment_checks import bundle_bytes  # noqa: PLC0415
     from ccltui.report.output import write_new_file  # noqa: PLC0415
 
     job = None

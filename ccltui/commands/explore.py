@@ -10,8 +10,13 @@ from typing import TYPE_CHECKING, Final, cast
 
 from ccltui import arguments as args
 from ccltui import exit_codes
-from ccltui.commands.function_files import use_functions
-from ccltui.commands.loading import LoadOptions, cache_directory, rank_map_of, set_nsys_path
+from ccltui.commands.loading import (
+    LoadOptions,
+    cache_directory,
+    rank_map_of,
+    set_nsys_path,
+    use_functions,
+)
 from ccltui.config import COLORS, DRIVERS, THEMES, Config, read_config
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError

@@ -28,7 +28,7 @@ from ccltui.commands.measure import (
 )
 from ccltui.commands.print_metrics import judged
 from ccltui.metrics.view.view_options import ViewOptions
-from ccltui.parsers.discovery.watch import Changes, Watch
+from ccltui.parsers.discovery.discover import Changes, Watch
 from ccltui.parsers.errors import GrammarError, TraceError
 from ccltui.report.explanation import headline
 from ccltui.report.gates import Gate, run_command

@@ -13,8 +13,7 @@ from msgspec import Struct, field, structs
 
 from ccltui import arguments as args
 from ccltui import exit_codes, slow_path
-from ccltui.commands.function_files import add_functions, use_functions
-from ccltui.commands.loading import LoadOptions
+from ccltui.commands.loading import LoadOptions, add_functions, use_functions
 from ccltui.commands.measure import ALL_METRICS, check_overrides, choose_metrics
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError, TraceError, internal_error

@@ -34,8 +34,7 @@ from ccltui.parsers.errors import (
 )
 from ccltui.parsers.format import UNKNOWN, Format
 from ccltui.parsers.found_files import FoundFile
-from ccltui.parsers.nsys.report_reader import read_report_tables
-from ccltui.parsers.nsys.report_tables import Part, ReportTables
+from ccltui.parsers.nsys.report_tables import Part, ReportTables, read_report_tables
 from ccltui.parsers.nsys.stats_text import read_stats_text
 from ccltui.parsers.nsys.typed_table import (
     OLD_NAMES,

@@ -37,7 +37,7 @@ from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.errors import TraceError, contained
 from ccltui.parsers.found_files import FoundFile
 from ccltui.parsers.nsys import NSYS_TEXT, NSYS_TEXT_TRACE
-from ccltui.parsers.nsys.report_reader import read_report_tables
+from ccltui.parsers.nsys.report_tables import read_report_tables
 from ccltui.parsers.nsys.stats_text import read_stats_text
 from ccltui.parsers.nsys.typed_table import Provenance, Section
 from ccltui.parsers.numbers import counted, duration

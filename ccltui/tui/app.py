@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from ccltui.tui.input.control import Control
     from ccltui.tui.input.prompted_list import Prompt, PromptedList
     from ccltui.tui.input.recording import KeyLog
-    from ccltui.tui.other_path import OtherPath
+    from ccltui.tui.options import OtherPath
     from ccltui.tui.state.answers import Query
 
 LEAST_WIDTH, LEAST_HEIGHT = 70, 18
@@ -523,6 +523,6 @@ def _other(options: ExplorerOptions) -> OtherPath | None:
     """Return the second path that the options name."""
     if options.against is None:
         return None
-    from ccltui.tui.other_path import OtherPath  # noqa: PLC0415  (rare)
+    from ccltui.tui.options import OtherPath  # noqa: PLC0415  (rare)
 
     return OtherPath.of(options.against, options)

@@ -21,7 +21,7 @@ from ccltui.parsers.columns import Note
 from ccltui.parsers.errors import CardError, TraceError
 from ccltui.parsers.safe_text import printable
 from ccltui.parsers.text import yaml_tree
-from ccltui.parsers.text.bounded_text import read_bounded
+from ccltui.parsers.text.file_sample import read_bounded
 from ccltui.parsers.text.json_fields import finite, whole
 from ccltui.parsers.text.yaml_tree import (
     Limits,

@@ -21,7 +21,7 @@ from msgspec import Struct, convert, field
 from ccltui.parsers.columns import Note
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.safe_text import printable
-from ccltui.parsers.text.bounded_text import read_bounded
+from ccltui.parsers.text.file_sample import read_bounded
 
 _LINE: Final = re.compile(
     r"(?:(?P<host>[\w.\-]{1,253}):(?P<pid>\d{1,10}):(?P<tid>\d{1,10})\s+)?"

@@ -25,7 +25,7 @@ from ccltui.parsers.array_types import F64, I64
 from ccltui.parsers.columns import Note
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.safe_text import printable
-from ccltui.parsers.text.bounded_text import read_bounded
+from ccltui.parsers.text.file_sample import read_bounded
 from ccltui.parsers.text.json_fields import read_text
 
 _HEADER: Final = re.compile(r"#\s+size\s+count\s+type\b")

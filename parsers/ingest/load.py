@@ -37,6 +37,7 @@ from ccltui.parsers.columns import (
     in_replica,
     later,
 )
+from ccltui.parsers.discovery.walk import each_in_turn
 from ccltui.parsers.errors import (
     CancelledError,
     DamagedColumnsError,
@@ -51,7 +52,6 @@ from ccltui.parsers.store.cache_place import default_cache_dir
 from ccltui.parsers.store.column_store import DamagedEntryError, PartReader, Store, pin
 from ccltui.parsers.store.stored_columns import PAGE, StoredColumns, columns_of, map_columns
 from ccltui.parsers.system.machine_limits import workers_for
-from ccltui.parsers.system.slow_calls import each_in_turn
 
 if TYPE_CHECKING:
     from ccltui.parsers.discovery.discover import Capture, FoundFile

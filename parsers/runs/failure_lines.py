@@ -18,7 +18,7 @@ from typing import Final, Literal
 from msgspec import Struct, field
 
 from ccltui.parsers.safe_text import printable
-from ccltui.parsers.text.bounded_text import BoundedText
+from ccltui.parsers.text.file_sample import BoundedText
 from ccltui.parsers.text.line_prefixes import Prefixes
 
 Cause = Literal[

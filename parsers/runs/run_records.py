@@ -27,7 +27,7 @@ from ccltui.parsers.array_types import F64, I64
 from ccltui.parsers.columns import Note
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.safe_text import printable
-from ccltui.parsers.text.bounded_text import BoundedText, read_bounded
+from ccltui.parsers.text.file_sample import BoundedText, read_bounded
 from ccltui.parsers.text.json_fields import Fields, finite, finite_or_nan, read_object, stated
 
 MAX_BYTES: Final = 1 << 20

@@ -24,7 +24,7 @@ from ccltui.parsers.columns import Note
 from ccltui.parsers.runs.failure_lines import CAUSES, KILLED, Cause, completed_at, failures_in
 from ccltui.parsers.runs.step_lines import DIALECTS, Dialect, StepLine
 from ccltui.parsers.safe_text import printable
-from ccltui.parsers.text.bounded_text import BoundedText, read_bounded
+from ccltui.parsers.text.file_sample import BoundedText, read_bounded
 from ccltui.parsers.text.line_prefixes import Prefixes
 
 _TAIL_CHARACTERS: Final = 400_000

@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ccltui.parsers.safe_text import printable
-from ccltui.parsers.text.bounded_text import BoundedText, read_bounded
+from ccltui.parsers.text.file_sample import BoundedText, read_bounded
 
 WORDS: Final = (
     "Watchdog caught collective",

@@ -22,7 +22,7 @@ from msgspec import Struct
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.rocm import kernel_name
 from ccltui.parsers.side import NVPROF_HEADER, NVPROF_MARK
-from ccltui.parsers.text.bounded_text import BoundedText, read_bounded
+from ccltui.parsers.text.file_sample import BoundedText, read_bounded
 
 MARK: Final = "Self CPU"
 """Each table has it in its header."""

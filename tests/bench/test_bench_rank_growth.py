@@ -13,8 +13,8 @@ from bench.rank_growth import Shape, StepCost, cost_of_steps, lines_run, superli
 from bench.scale_jobs import write_job
 from ccltui.metrics.registry import metrics
 from ccltui.metrics.view.job_view import View
+from ccltui.parsers.discovery import walk
 from ccltui.parsers.job import open_job
-from ccltui.parsers.system import slow_calls
 
 FEW, TIMES = 16, 4
 MANY = FEW * TIMES
@@ -30,7 +30,7 @@ def test_no_step_is_superlinear_in_ranks_or_groups(
     tmp_path: Path, shape: Shape, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Lines of the main thread are counted: files on a busy machine would be opened in threads.
-    monkeypatch.setattr(slow_calls, "_SLOW_S", math.inf)
+    monkeypatch.setattr(walk, "_SLOW_S", math.inf)
     lines_of_steps(tmp_path / "first", 8, shape)  # imports, and caches of the process
     few = lines_of_steps(tmp_path / "few", FEW, shape)
     many = lines_of_steps(tmp_path / "many", MANY, shape)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from serving_job import ServingJob, write_serving_job
 
 import ccltui
 from ccltui.api import Job
-from ccltui.demo.serving_job import ServingJob, write_serving_job
 
 
 def opened(folder: Path, spec: ServingJob, capture: str | None = None) -> Job:

@@ -42,7 +42,7 @@ def test_the_version_alone_loads_none_of_the_details() -> None:
     code = (
         "import sys; from ccltui.__main__ import main\n"
         "try: main()\n"
-        "finally: print('ccltui.doctor.bundle' in sys.modules, file=sys.stderr)"
+        "finally: print('ccltui.doctor.environment_checks' in sys.modules, file=sys.stderr)"
     )
     done = run([MODULE[0], "-c", code], "--version")
     assert (done.stdout, done.stderr) == (f"ccltui {ccltui.__version__}\n", "False\n")

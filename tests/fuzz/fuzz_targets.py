@@ -53,7 +53,7 @@ from ccltui.parsers.kineto.kineto_reader import read_kineto, read_preview
 from ccltui.parsers.kineto.xla_profile import read_xla
 from ccltui.parsers.nsys.nsys_reader import read_nsys
 from ccltui.parsers.nsys.report_export import sqlite_of
-from ccltui.parsers.nsys.report_reader import read_report_tables
+from ccltui.parsers.nsys.report_tables import read_report_tables
 from ccltui.parsers.nsys.sqlite.database import Database
 from ccltui.parsers.nsys.sqlite.table_scans import new_texts
 from ccltui.parsers.nsys.stats_text import read_stats_text
@@ -77,9 +77,8 @@ from ccltui.parsers.side.result_files import names_of, read_expert_load, read_se
 from ccltui.parsers.side.workload_card import FIELDS, read_card
 from ccltui.parsers.store.column_store import Store
 from ccltui.parsers.store.store_entry import COLUMNS_NAME, MANIFEST_NAME, with_checksum
-from ccltui.parsers.text.bounded_text import read_bounded
 from ccltui.parsers.text.compression import TextChunks
-from ccltui.parsers.text.file_sample import is_pickle
+from ccltui.parsers.text.file_sample import is_pickle, read_bounded
 from ccltui.parsers.text.plain_pickle import read_plain_pickle
 from ccltui.tui.input.recording import event_of, read_recording
 

@@ -18,7 +18,7 @@ import pytest
 from ccltui.metrics.nsys_reports.make_report import make_report
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.nsys.report_export import export_report
-from ccltui.parsers.nsys.report_reader import read_report_tables
+from ccltui.parsers.nsys.report_tables import read_report_tables
 from ccltui.report.nsys_writers import Units, rows
 
 NSYS = shutil.which("nsys")

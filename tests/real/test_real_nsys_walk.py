@@ -16,7 +16,7 @@ from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.found_files import FoundFile
 from ccltui.parsers.job import open_job
-from ccltui.parsers.nsys.report_reader import read_report_tables
+from ccltui.parsers.nsys.report_tables import read_report_tables
 from ccltui.parsers.nsys.stats_text import read_stats_text
 
 pytestmark = pytest.mark.shared

@@ -15,8 +15,7 @@ from report_html import all_of, page_of, parsed, text_of
 
 from ccltui.demo import Spec, write_job
 from ccltui.report.page.make_page import html_page
-from ccltui.report.page.page_parts import Page, Picture, Section
-from ccltui.report.page.pictures import Share, step_bar
+from ccltui.report.page.page_parts import Page, Picture, Section, Share, step_bar
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 CHROMIUM = next((found for name in _NAMES if (found := shutil.which(name))), None)

@@ -15,7 +15,7 @@ from nsys_database import write_database
 from ccltui.metrics.nsys_reports.make_report import REPORTS, make_report
 from ccltui.metrics.nsys_reports.report import Report
 from ccltui.parsers.errors import GrammarError
-from ccltui.parsers.nsys.report_reader import read_report_tables
+from ccltui.parsers.nsys.report_tables import read_report_tables
 from ccltui.report.csv_text import csv_text
 from ccltui.report.nsys_writers import (
     are_paired,

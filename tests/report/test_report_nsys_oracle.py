@@ -10,8 +10,7 @@ import pytest
 from ccltui.metrics.nsys_reports.make_report import REPORTS, make_report
 from ccltui.metrics.nsys_reports.report import Report
 from ccltui.metrics.nsys_reports.row_filter import Filter
-from ccltui.parsers.nsys.report_reader import read_report_tables
-from ccltui.parsers.nsys.report_tables import ReportTables
+from ccltui.parsers.nsys.report_tables import ReportTables, read_report_tables
 from ccltui.report.nsys_writers import parse_layout, write_reports
 
 UNITS = {"nsec": "ns", "usec": "us", "sec": "sec"}

@@ -31,8 +31,17 @@ from ccltui.parsers.window import parse_window
 from ccltui.report.explanation import explain
 from ccltui.report.json_document import TraceSummary
 from ccltui.report.page.make_page import METRICS, html_page, markdown_page
-from ccltui.report.page.page_parts import Column, Lines, Page, Section, Table, listed_lines
-from ccltui.report.page.pictures import heat_picture, moment_picture, svg_text
+from ccltui.report.page.page_parts import (
+    Column,
+    Lines,
+    Page,
+    Section,
+    Table,
+    heat_picture,
+    listed_lines,
+    moment_picture,
+    svg_text,
+)
 from ccltui.report.page.sections import (
     COUNT,
     EXAMINED,

@@ -13,9 +13,9 @@ from explorers import typed
 from msgspec.structs import replace
 from runs_by_hand import pair
 
+from bench.inspector_logs import LogSpec, write_inspector_logs
 from ccltui.demo import Spec, write_job
 from ccltui.demo.hung_job import write_hung
-from ccltui.demo.inspector_logs import LogSpec, write_inspector_logs
 from ccltui.draw.planes import Planes
 from ccltui.tui.app import Explorer
 from ccltui.tui.options import ExplorerOptions

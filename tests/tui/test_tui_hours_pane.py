@@ -9,7 +9,7 @@ import pytest
 from explorers import Settle, Start, appears, listed, pane, pane_text, press, screen, shows, until
 from textual.pilot import Pilot
 
-from ccltui.demo.inspector_logs import LogSpec, write_inspector_logs
+from bench.inspector_logs import LogSpec, write_inspector_logs
 from ccltui.tui.app import Explorer
 from ccltui.tui.engine.loader import run_load
 from ccltui.tui.panes.hours import HOURS as HOURS_PANE

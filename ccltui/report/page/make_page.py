@@ -42,9 +42,9 @@ from ccltui.report.page.page_parts import (
     Table,
     bounded,
     listed_lines,
+    svg_text,
     why_absent,
 )
-from ccltui.report.page.pictures import svg_text
 from ccltui.report.page.sections import (
     board_section,
     dimension_section,

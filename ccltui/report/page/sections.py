@@ -21,24 +21,22 @@ from ccltui.report.page.page_parts import (
     Number,
     Picture,
     Section,
+    Share,
     Source,
     Style,
     Subsection,
     Swatch,
     Table,
-    listed_lines,
-    pointer,
-    why_absent,
-)
-from ccltui.report.page.pictures import (
-    Share,
     ecdf_picture,
     heat_classes,
     heat_picture,
+    listed_lines,
     moment_picture,
+    pointer,
     row_label,
     small_bar,
     step_bar,
+    why_absent,
 )
 
 if TYPE_CHECKING:

@@ -11,11 +11,12 @@ from msgspec import Struct
 from ccltui.tui.state.pane import Pane, pane_named
 
 if TYPE_CHECKING:
-    from ccltui.tui.actions.unavailable_reasons import WhyNot
     from ccltui.tui.moves.view_moves import Move
     from ccltui.tui.state.scene import Scene
 
 
+WhyNot = Callable[["Scene"], str | None]
+"""Reason why an action is unavailable, as a sentence for the user; None where it is available."""
 Where = Callable[[Pane], bool]
 """Condition on the pane in view under which an action acts."""
 Bindings = Mapping[str, tuple[str, ...]]

@@ -9,10 +9,9 @@ from functools import cache
 from operator import attrgetter
 from typing import Final
 
-from ccltui.tui.actions import unavailable_reasons as reasons
-from ccltui.tui.actions.action import GENERAL, Action, Effect, Where, only
+from ccltui.tui.actions.action import GENERAL, Action, Effect, Where, WhyNot, only
 from ccltui.tui.moves import chart_moves, drawer, loss_list, time_moves, view_moves
-from ccltui.tui.moves.cursor import no_time
+from ccltui.tui.moves.cursor import no_collectives, no_time
 from ccltui.tui.panes import (
     files,
     hours,
@@ -23,9 +22,110 @@ from ccltui.tui.panes import (
     runs_and_machines,
 )
 from ccltui.tui.state import pane_states
-from ccltui.tui.state.pane import Pane, all_panes, pane_named
+from ccltui.tui.state.pane import Axis, Pane, all_panes, pane_in_view, pane_named
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import ViewState
+
+
+def nothing_to_write(scene: Scene) -> str | None:
+    """Return the reason when there is nothing to export."""
+    return pane_in_view(scene).why_no_export(scene)
+
+
+def chart_is_empty(scene: Scene) -> str | None:
+    """Return the reason when the chart in view is empty."""
+    return no_time(scene) if pane_in_view(scene).axis is Axis.TIME else no_collectives(scene)
+
+
+def no_rows_to_filter(scene: Scene) -> str | None:
+    """Return the reason when there is no row that a filter could keep."""
+    pane = pane_in_view(scene)
+    return None if pane.row_pattern(scene) else view_moves.why_none(scene)
+
+
+def no_worst(scene: Scene) -> str | None:
+    """Return the reason when no rank can be blamed in any communicator."""
+    communicators = scene.findings.communicators
+    if not communicators or not any(len(one) for one in communicators):
+        return no_collectives(scene)
+    if scene.disproved:
+        return f"nobody can be blamed: {scene.disproved}"
+    if not scene.num_worst:
+        return "no rank is late by more than the error of the clocks"
+    return None
+
+
+def no_other_communicator(scene: Scene) -> str | None:
+    """Return the reason when there is no second communicator."""
+    communicators = scene.findings.communicators
+    if communicators is not None and len(communicators) == 1:
+        return f"{communicators[0].name} is the only communicator"
+    return None if communicators else no_collectives(scene)
+
+
+def none_over_floor(direction: int) -> WhyNot:
+    """Return the check for a further lag above the floor in a direction."""
+
+    def why_not(scene: Scene) -> str | None:
+        empty = no_collectives(scene)
+        if empty is None and scene.disproved:
+            return f"nobody can be blamed: {scene.disproved}"
+        if empty is not None or view_moves.next_over_floor(scene, direction) is not None:
+            return empty
+        return f"no {'later' if direction > 0 else 'earlier'} lag over the floor: < lowers it"
+
+    return why_not
+
+
+def no_event(direction: int) -> WhyNot:
+    """Return the check for a further collective of the rank, or edge to measure up to."""
+
+    def why_not(scene: Scene) -> str | None:
+        empty = no_time(scene) if time_moves.is_measuring(scene) else no_collectives(scene)
+        return time_moves.why_no_event(scene, direction) if empty is None else empty
+
+    return why_not
+
+
+def no_iteration(direction: int) -> WhyNot:
+    """Return the check for a further step in a direction."""
+
+    def why_not(scene: Scene) -> str | None:
+        if not scene.findings.steps:
+            return "the traces have no step markers"
+        if time_moves.next_iteration(scene, direction) is None:
+            return f"no {'later' if direction > 0 else 'earlier'} iteration"
+        return None
+
+    return why_not
+
+
+def no_window(scene: Scene) -> str | None:
+    """Return the reason when no window is set."""
+    return None if scene.session.filter.limits_time else "no window is set: t sets one"
+
+
+def no_view_before(scene: Scene) -> str | None:
+    """Return the reason when this is the first view."""
+    return None if scene.history.before else "no view before this one"
+
+
+def no_view_after(scene: Scene) -> str | None:
+    """Return the reason when this is the last view."""
+    return None if scene.history.after else "no view after this one: backspace goes back"
+
+
+def no_window_here(scene: Scene) -> str | None:
+    """Return the reason when the area in view makes no window."""
+    return time_moves.why_no_window(scene)
+
+
+def nothing_to_go_back(scene: Scene) -> str | None:
+    """Return the reason when nothing is open that could be closed."""
+    if view_moves.is_open(scene) or scene.session.busy:
+        return None
+    return "nothing is open: q quits"
+
 
 ALIGNMENT: Final = only(pane_states.ALIGNMENT)
 TIMELINE: Final = only(pane_states.TIMELINE)
@@ -97,35 +197,35 @@ _OTHERS: Final[tuple[Action, ...]] = (
     Action("ranks.by", ("C",), "by node, group, share, rank", "view", view_moves.next_kind,
            RANKS, view_moves.why_none, hint="by"),
     Action("app.back", ("escape",), "close; back; stop loading", "panes", Effect.BACK,
-           why_not=reasons.nothing_to_go_back),
+           why_not=nothing_to_go_back),
     Action("stragglers.next", ("]",), "next worst", "stragglers", view_moves.worst(1),
-           why_not=reasons.no_worst, hint="worst", pair="stragglers.previous",
+           why_not=no_worst, hint="worst", pair="stragglers.previous",
            pair_help="next, previous worst of all"),
     Action("stragglers.previous", ("[",), "previous worst", "stragglers", view_moves.worst(-1),
-           why_not=reasons.no_worst),
+           why_not=no_worst),
     Action("stragglers.next_over", ("}",), "next over the floor", "stragglers",
-           view_moves.over_floor(1), why_not=reasons.none_over_floor(1),
+           view_moves.over_floor(1), why_not=none_over_floor(1),
            pair="stragglers.previous_over",
            pair_help="next, previous over floor"),
     Action("stragglers.previous_over", ("{",), "previous over the floor", "stragglers",
-           view_moves.over_floor(-1), why_not=reasons.none_over_floor(-1)),
+           view_moves.over_floor(-1), why_not=none_over_floor(-1)),
     Action("stragglers.raise_floor", (">",), "floor x2", "stragglers",
            view_moves.floor(higher=True),
            SEARCHED, pair="stragglers.lower_floor", pair_help="floor x2, /2"),
     Action("stragglers.lower_floor", ("<",), "floor /2", "stragglers",
            view_moves.floor(higher=False), SEARCHED),
     Action("move.left", ("h", "left"), "one cell or collective left", "move", view_moves.across(-1),
-           CHARTS, reasons.chart_is_empty, pair="move.right", pair_help="cell or collective"),
+           CHARTS, chart_is_empty, pair="move.right", pair_help="cell or collective"),
     Action("move.right", ("l", "right"), "one cell or collective right", "move",
-           view_moves.across(1), CHARTS, reasons.chart_is_empty),
+           view_moves.across(1), CHARTS, chart_is_empty),
     Action("move.down", ("j", "down"), "one row down", "move", view_moves.down(1),
            why_not=view_moves.why_none, pair="move.up", pair_help="row"),
     Action("move.up", ("k", "up"), "one row up", "move", view_moves.down(-1),
            why_not=view_moves.why_none),
     Action("move.page_left", ("H", "shift+left"), "a page left", "move", view_moves.page_across(-1),
-           CHARTS, reasons.chart_is_empty, pair="move.page_right", pair_help="page across"),
+           CHARTS, chart_is_empty, pair="move.page_right", pair_help="page across"),
     Action("move.page_right", ("L", "shift+right"), "a page right", "move",
-           view_moves.page_across(1), CHARTS, reasons.chart_is_empty),
+           view_moves.page_across(1), CHARTS, chart_is_empty),
     Action("move.page_down", ("J", "pagedown", "shift+down"), "a page of rows down", "move",
            view_moves.page_down(1), why_not=view_moves.why_none, pair="move.page_up",
            pair_help="page of rows"),
@@ -136,33 +236,33 @@ _OTHERS: Final[tuple[Action, ...]] = (
     Action("move.last_row", ("G", "end"), "last row", "move", view_moves.last_row,
            why_not=view_moves.why_none),
     Action("move.pan_left", ("a",), "pan 10 % left", "move", view_moves.pan(-1), CHARTS,
-           reasons.chart_is_empty, hint="pan", pair="move.pan_right", pair_help="pan 10 %"),
+           chart_is_empty, hint="pan", pair="move.pan_right", pair_help="pan 10 %"),
     Action("move.pan_right", ("d",), "pan 10 % right", "move", view_moves.pan(1), CHARTS,
-           reasons.chart_is_empty),
+           chart_is_empty),
     Action("move.pan_page_left", ("A",), "pan 90 % left", "move", view_moves.pan(-9), CHARTS,
-           reasons.chart_is_empty, pair="move.pan_page_right", pair_help="pan 90 %"),
+           chart_is_empty, pair="move.pan_page_right", pair_help="pan 90 %"),
     Action("move.pan_page_right", ("D",), "pan 90 % right", "move", view_moves.pan(9), CHARTS,
-           reasons.chart_is_empty),
+           chart_is_empty),
     Action("events.next", (".",), "next collective", "move", time_moves.event(1), CHARTS,
-           reasons.no_event(1), hint="step", pair="events.previous",
+           no_event(1), hint="step", pair="events.previous",
            pair_help="collective; area: work edges"),
     Action("events.previous", (",",), "previous collective", "move", time_moves.event(-1), CHARTS,
-           reasons.no_event(-1)),
+           no_event(-1)),
     Action("events.next_iteration", ("i",), "next iteration", "move", time_moves.iteration(1),
-           CHARTS, reasons.no_iteration(1), pair="events.previous_iteration",
+           CHARTS, no_iteration(1), pair="events.previous_iteration",
            pair_help="iteration"),
     Action("events.previous_iteration", ("I",), "previous iteration", "move",
-           time_moves.iteration(-1), CHARTS, reasons.no_iteration(-1)),
+           time_moves.iteration(-1), CHARTS, no_iteration(-1)),
     Action("zoom.in", ("w", "+", "="), "zoom in at the cursor", "view",
-           view_moves.zoom(inwards=True), CHARTS, reasons.chart_is_empty, hint="zoom",
+           view_moves.zoom(inwards=True), CHARTS, chart_is_empty, hint="zoom",
            pair="zoom.out",
            pair_help="zoom in, out at the cursor"),
     Action("zoom.out", ("s", "-"), "zoom out", "view", view_moves.zoom(inwards=False), CHARTS,
-           reasons.chart_is_empty),
+           chart_is_empty),
     Action("zoom.fit", ("0",), "the whole window", "view", view_moves.fit, CHARTS,
-           reasons.chart_is_empty, hint="all"),
+           chart_is_empty, hint="all"),
     Action("zoom.centre", ("f",), "centre; again: fit selection", "view",
-           chart_moves.centre, CHARTS, reasons.chart_is_empty),
+           chart_moves.centre, CHARTS, chart_is_empty),
     Action("rows.in", ("ctrl+w",), "fewer ranks, more room each", "view",
            chart_moves.zoom_rows(inwards=True), CHARTS,
            chart_moves.why_not_zoom_rows(inwards=True), pair="rows.out",
@@ -171,7 +271,7 @@ _OTHERS: Final[tuple[Action, ...]] = (
            chart_moves.zoom_rows(inwards=False), CHARTS,
            chart_moves.why_not_zoom_rows(inwards=False)),
     Action("view.order", ("o",), "by rank, wait, node, group", "view", chart_moves.order,
-           CHARTS, reasons.chart_is_empty),
+           CHARTS, chart_is_empty),
     Action("view.pin", ("p",), "keep this rank on top", "view", chart_moves.pin, CHARTS,
            chart_moves.no_rank),
     Action("view.scale", ("z",), "colours by factors or steps", "view", chart_moves.scale,
@@ -219,15 +319,15 @@ _OTHERS: Final[tuple[Action, ...]] = (
     Action("filter.window", ("t",), "window of time or steps", "filter", Effect.PROMPT_WINDOW,
            why_not=no_time, hint="window"),
     Action("filter.here", ("T",), "window = area or view", "filter", Effect.WINDOW_HERE, CHARTS,
-           reasons.no_window_here),
+           no_window_here),
     Action("filter.clear", ("ctrl+t",), "clear the window", "filter", Effect.CLEAR_WINDOW,
-           why_not=reasons.no_window),
+           why_not=no_window),
     Action("filter.events", ("F",), "rows whose name matches", "filter", Effect.PROMPT_ROWS,
            EVENTS, no_time, hint="filter"),
     Action("filter.rows", ("/", "F"), "rows whose name matches", "filter", Effect.PROMPT_ROWS,
-           FILTERED, reasons.no_rows_to_filter, hint="filter"),
+           FILTERED, no_rows_to_filter, hint="filter"),
     Action("filter.communicator", ("c",), "communicator, by figures", "filter",
-           Effect.PICK_COMMUNICATOR, SEARCHED, reasons.no_other_communicator, hint="comm"),
+           Effect.PICK_COMMUNICATOR, SEARCHED, no_other_communicator, hint="comm"),
     Action("filter.ranks", ("r",), "ranks 0-7,16", "filter", Effect.PROMPT_RANKS,
            why_not=no_time),
     Action("find.search", ("/",), "search names", "find", Effect.PROMPT_SEARCH, SEARCHED,
@@ -245,9 +345,9 @@ _OTHERS: Final[tuple[Action, ...]] = (
     Action("find.return", ("'",), "go to a bookmark: 'a; '': back", "find",
            Effect.PROMPT_RETURN, why_not=no_time),
     Action("find.back", ("backspace",), "the view before", "find", Effect.VIEW_BACK,
-           why_not=reasons.no_view_before, pair="find.forward", pair_help="view back, forward"),
+           why_not=no_view_before, pair="find.forward", pair_help="view back, forward"),
     Action("find.forward", ("ctrl+r",), "the view after", "find", Effect.VIEW_FORWARD,
-           why_not=reasons.no_view_after),
+           why_not=no_view_after),
     Action("measure.area", ("v",), "measure: begin, end", "view", _measure, TIMELINE,
            no_time, hint="measure"),
     Action("view.unfold", ("u",), "streams and idle causes", "view", chart_moves.unfold, TIMELINE,
@@ -267,10 +367,10 @@ _OTHERS: Final[tuple[Action, ...]] = (
     Action("open.event", ("E",), "inspect this event", "panes", drawer.inspect, INSPECTED,
            drawer.why_not_inspect, hint="inspect"),
     Action("out.export", ("e",), "write csv or json", "out", Effect.PROMPT_EXPORT,
-           why_not=reasons.nothing_to_write, hint="export"),
+           why_not=nothing_to_write, hint="export"),
     Action("out.copy", ("y",), "copy as a command line", "out", Effect.COPY, hint="copy"),
     Action("out.rows", ("Y",), "copy the rows in view", "out", Effect.COPY_ROWS,
-           why_not=reasons.nothing_to_write),
+           why_not=nothing_to_write),
     Action("find.pick", ("@",), "choose rank, step, kernel", "find", Effect.PICK,
            why_not=no_time, hint="list"),
     Action("out.picture", ("S",), "picture of the screen (SVG)", "out", Effect.SCREENSHOT),

@@ -28,8 +28,8 @@ from ccltui.tui.options import ExplorerOptions, FollowSettings
 from ccltui.tui.state.session import Looked
 
 if TYPE_CHECKING:
+    from ccltui.parsers.discovery.discover import Changes
     from ccltui.parsers.discovery.walk import Walk
-    from ccltui.parsers.discovery.watch import Changes
     from ccltui.parsers.ingest.load import LoadEvent
     from ccltui.parsers.ingest.worker_pool import WorkerPool
     from ccltui.parsers.job import Job
@@ -240,7 +240,7 @@ class Following:
     ) -> None:
         """Take the arguments of `run_load`; nothing is looked at yet."""
         # It imports the readers, which take longer than the first screen takes to paint.
-        from ccltui.parsers.discovery.watch import Watch  # noqa: PLC0415
+        from ccltui.parsers.discovery.discover import Watch  # noqa: PLC0415
 
         self._path = path
         self._options = options

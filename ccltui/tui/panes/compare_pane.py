@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from ccltui.draw import text
 from ccltui.draw.palette import Ink
-from ccltui.tui.other_path import OtherPath
+from ccltui.tui.options import OtherPath
 from ccltui.tui.panes.text_page import TextPage
 from ccltui.tui.state.answers import FileQuery
 from ccltui.tui.state.compared import run_diff

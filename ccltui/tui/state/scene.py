@@ -16,7 +16,7 @@ from ccltui.tui.state.view_state import History, Order, ViewState
 
 if TYPE_CHECKING:
     from ccltui.parsers.columns import RankTrace
-    from ccltui.tui.other_path import OtherPath
+    from ccltui.tui.options import OtherPath
     from ccltui.tui.state.communicator import Communicator
     from ccltui.tui.state.session import Followed
 

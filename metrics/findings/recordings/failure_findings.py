@@ -21,7 +21,7 @@ from ccltui.parsers.discovery.captures import rank_in_name
 from ccltui.parsers.errors import TraceError, contained
 from ccltui.parsers.numbers import counted, time_text
 from ccltui.parsers.runs.failure_lines import CAUSES, LONGEST_NAME, Cause, Failure, read_failures
-from ccltui.parsers.text.bounded_text import read_bounded
+from ccltui.parsers.text.file_sample import read_bounded
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View

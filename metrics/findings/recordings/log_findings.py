@@ -39,7 +39,7 @@ from ccltui.parsers.numbers import binary_size, counted, percent, time_text
 from ccltui.parsers.runs import TRAINING_LOG
 from ccltui.parsers.runs.training_log import StepTimers, read_timers
 from ccltui.parsers.safe_text import listed
-from ccltui.parsers.text.bounded_text import read_bounded
+from ccltui.parsers.text.file_sample import read_bounded
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View

@@ -39,7 +39,7 @@ from ccltui.parsers.side.printed_tables import (
     read_rocprof,
     read_tables,
 )
-from ccltui.parsers.text.bounded_text import read_bounded
+from ccltui.parsers.text.file_sample import read_bounded
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View

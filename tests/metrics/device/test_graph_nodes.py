@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from factories import allreduce, job, kernel, rank_trace, step
 from msgspec.structs import replace
+from serving_job import ServingJob, write_serving_job
 
 import ccltui
 from ccltui.api import Job
-from ccltui.demo.serving_job import ServingJob, write_serving_job
 from ccltui.metrics.device.repetition import Block, NoBlockError, block_of
 from ccltui.metrics.registry import metrics
 from ccltui.metrics.view.job_view import View, ViewOptions

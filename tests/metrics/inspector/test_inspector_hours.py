@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ccltui.demo.inspector_logs import LogSpec, write_inspector_logs
+from bench.inspector_logs import LogSpec, write_inspector_logs
 from ccltui.metrics.inspector import inspector_job as inspector_jobs
 from ccltui.metrics.inspector.inspector_job import inspector_job
 from ccltui.metrics.inspector.roll_up import Instances, Windows

@@ -8,7 +8,7 @@ import pytest
 from inspector_lines import MIB, START_US, call, line, write_job
 from runs_by_hand import view_of
 
-from ccltui.demo.inspector_logs import LogSpec, write_inspector_logs
+from bench.inspector_logs import LogSpec, write_inspector_logs
 from ccltui.metrics.findings.recordings.log_findings import log_answer
 from ccltui.metrics.registry import find
 from ccltui.metrics.result import Result

@@ -20,8 +20,7 @@ from ccltui.metrics.nsys_reports.alltoall_delays import (
 )
 from ccltui.metrics.nsys_reports.report import Report, ReportColumn
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.nsys.report_reader import read_report_tables
-from ccltui.parsers.nsys.report_tables import ReportTables
+from ccltui.parsers.nsys.report_tables import ReportTables, read_report_tables
 from ccltui.parsers.nsys.stats_text import parse_stats_text, read_stats_text
 
 HEADER = "Start (us),Duration (us),CorrId,Device,Name\n"

@@ -18,8 +18,15 @@ from ccltui.metrics.nsys_reports.row_filter import (
 )
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.errors import NotFoundError, TraceError
-from ccltui.parsers.nsys.report_reader import read_report_tables
-from ccltui.parsers.nsys.report_tables import COPY, KERNEL, Calls, Ranges, ReportTables, Work
+from ccltui.parsers.nsys.report_tables import (
+    COPY,
+    KERNEL,
+    Calls,
+    Ranges,
+    ReportTables,
+    Work,
+    read_report_tables,
+)
 from ccltui.parsers.window import Window
 
 NAMES = ("k1", "k2", "[CUDA memcpy Host-to-Device]", "outer", "inner", "NCCL", "f_v7000", "f")

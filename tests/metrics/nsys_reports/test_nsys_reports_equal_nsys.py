@@ -25,8 +25,7 @@ from ccltui.metrics.nsys_reports.row_filter import (
     filter_of_range,
     parse_range_filter,
 )
-from ccltui.parsers.nsys.report_reader import read_report_tables
-from ccltui.parsers.nsys.report_tables import Part, ReportTables
+from ccltui.parsers.nsys.report_tables import Part, ReportTables, read_report_tables
 from ccltui.report.nsys_writers import parse_layout, write_reports
 
 HERE = Path(__file__).parent

@@ -14,8 +14,7 @@ from ccltui.metrics.nsys_reports.pooled import Chosen, tables_of_traces
 from ccltui.metrics.nsys_reports.report import Report, filtered_report, report_of_section
 from ccltui.metrics.nsys_reports.row_filter import Filter
 from ccltui.parsers.job import open_job
-from ccltui.parsers.nsys.report_reader import read_report_tables
-from ccltui.parsers.nsys.report_tables import ReportTables
+from ccltui.parsers.nsys.report_tables import ReportTables, read_report_tables
 from ccltui.parsers.nsys.stats_text import parse_stats_text, read_stats_text
 from ccltui.parsers.nsys.typed_table import Section
 from ccltui.parsers.window import parse_window

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ccltui.parsers.discovery.watch import Changes, Watch
+from ccltui.parsers.discovery.discover import Changes, Watch
 
 TRACE = b'{"schemaVersion": 1, "traceEvents": ['
 S = 10**9

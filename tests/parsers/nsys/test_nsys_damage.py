@@ -15,7 +15,7 @@ from nsys_exports import Export
 from ccltui.parsers.columns import RankTrace
 from ccltui.parsers.errors import CancelledError, TraceError
 from ccltui.parsers.nsys.nsys_reader import read_nsys
-from ccltui.parsers.nsys.report_reader import read_report_tables
+from ccltui.parsers.nsys.report_tables import read_report_tables
 from ccltui.parsers.nsys.sqlite.database import damage_of
 
 KERNELS = 2000

@@ -20,7 +20,7 @@ from ccltui.parsers.columns import RankTrace
 from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.job import Job, open_job
-from ccltui.parsers.nsys.report_reader import read_report_tables
+from ccltui.parsers.nsys.report_tables import read_report_tables
 from ccltui.parsers.nsys.stats_text import parse_stats_text, read_stats_text
 from ccltui.parsers.nsys.text_trace import read_text_trace
 from ccltui.parsers.nsys.typed_columns import parse_numbers

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.runs.run_records import read_step_log
 from ccltui.parsers.runs.training_log import TrainingLog, run_end, training_log_of
-from ccltui.parsers.text.bounded_text import BoundedText, read_bounded
+from ccltui.parsers.text.file_sample import BoundedText, read_bounded
 
 TITAN = """\
 [rank0]:[titan] 2025-06-04 08:51:40,000 - root - INFO - Training starts at step 1, total steps 80

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ccltui.parsers.runs.training_log import TrainingLog, training_log_of
-from ccltui.parsers.text.bounded_text import BoundedText
+from ccltui.parsers.text.file_sample import BoundedText
 
 # As the programs print them, from their documentation and from logs in public repositories.
 NEMO = """\

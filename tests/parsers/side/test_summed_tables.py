@@ -17,7 +17,7 @@ from ccltui.parsers.side.printed_tables import (
     nvprof_tables,
     read_rocprof,
 )
-from ccltui.parsers.text.bounded_text import read_bounded
+from ccltui.parsers.text.file_sample import read_bounded
 
 KERNELS = """\
 "Name","Calls","TotalDurationNs","AverageNs","Percentage","MinNs","MaxNs","StdDev"

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from ccltui.parsers.system.slow_calls import each, each_in_turn
+from ccltui.parsers.discovery.walk import each, each_in_turn
 
 
 def test_calls_that_wait_overlap_and_keep_their_order() -> None:
