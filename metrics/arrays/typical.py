@@ -110,7 +110,9 @@ UNKNOWN_ERROR = 1e6
 """Error of a slope of too few points, in ns per s."""
 
 
-def slopes(time: F64, values: F64, *, points: int = MAX_POINTS) -> tuple[F64, F64]:
+def slopes(
+    time: F64, values: F64, *, points: int = MAX_POINTS, blocks: F64 | None = None
+) -> tuple[F64, F64]:
     """Return the slope of every column of ``values`` over ``time``, and its standard error.
 
     The error is the width of the 99 % interval (Sen 1968) divided by its width in standard
@@ -120,6 +122,7 @@ def slopes(time: F64, values: F64, *, points: int = MAX_POINTS) -> tuple[F64, F6
         time: float64 [n].
         values: float64 [n, m].
         points: more points than this are first reduced to medians of so many consecutive blocks.
+        blocks: what `condensed` makes of the values, where it is known.
 
     Returns:
         Slopes and errors, float64 [m].
@@ -128,8 +131,11 @@ def slopes(time: F64, values: F64, *, points: int = MAX_POINTS) -> tuple[F64, F6
     if len(time) < MIN_POINTS:
         return np.zeros(members), np.full(members, UNKNOWN_ERROR)
     order = np.argsort(time, kind="stable")
-    when = _condensed(time[order][:, np.newaxis], points)[0]
-    level = _condensed(values if counts_up(order) else values[order], points)
+    ascends = counts_up(order)
+    when = condensed(time[order][:, np.newaxis], points)[0]
+    level = blocks if ascends else None
+    if level is None:
+        level = condensed(values if ascends else values[order], points)
     early, late = _pairs(len(when))
     apart = when[late] > when[early]
     early, late = early[apart], late[apart]
@@ -150,7 +156,7 @@ def _pairs(count: int) -> tuple[I64, I64]:
     return early, late
 
 
-def _condensed(values: F64, points: int) -> F64:
+def condensed(values: F64, points: int = MAX_POINTS) -> F64:
     """Medians of at most ``points`` consecutive blocks of rows, equal in length within 1.
 
     Returns:

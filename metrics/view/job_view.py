@@ -28,6 +28,7 @@ from ccltui.metrics.collectives.matching.match import (
     match_calls,
     match_p2p,
 )
+from ccltui.metrics.collectives.matching.validity import TestedEnds
 from ccltui.metrics.facts import fact
 from ccltui.metrics.model.calls import Calls, calls_of, streams_of, untimed_calls_of
 from ccltui.metrics.model.communicator_groups import (
@@ -82,6 +83,7 @@ class JobFacts:
         self._recorded: dict[str, Calls] = {}
         self._listed_before: Calls | None = None
         self._remembered: dict[object, Any] = {}
+        self._tested_ends: dict[int, TestedEnds] = {}  # until clocks are known
         kept = {} if previous is None else {id(f.trace.events): f for f in previous.ranks.values()}
         self.ranks: Mapping[str, RankFacts] = {
             trace.label: kept[id(trace.events)].relabelled(trace)
@@ -283,11 +285,12 @@ class JobFacts:
 
     @cached_property
     def _matched(self) -> tuple[Matches, ClockModel]:
-        return match_and_clock(self.match_inputs, self.groups, self.pairs, self._first_matches)
+        matches, ends = self._first_matches, self._tested_ends
+        return match_and_clock(self.match_inputs, self.groups, self.pairs, matches, ends)
 
     @cached_property
     def _first_matches(self) -> Matches:
-        return match_calls(self.match_inputs, self.groups)
+        return match_calls(self.match_inputs, self.groups, ends=self._tested_ends)
 
     @cached_property
     def matches(self) -> Matches:

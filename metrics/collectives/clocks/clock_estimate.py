@@ -44,7 +44,7 @@ Calls that only their order lines up are matched a second time with the offsets 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -59,7 +59,7 @@ from ccltui.metrics.arrays.reductions import (
     rows_by_value,
     unique_inverse,
 )
-from ccltui.metrics.arrays.typical import Z_99, slopes
+from ccltui.metrics.arrays.typical import Z_99
 from ccltui.metrics.collectives.clocks.clock_model import (
     MAX_DRIFT_PPB,
     MAX_RESIDUAL_NS,
@@ -81,6 +81,8 @@ from ccltui.metrics.collectives.matching.match import (
 from ccltui.metrics.collectives.matching.validity import (
     ONE_CLOCK_NS,
     ORDER,
+    Deviations,
+    TestedEnds,
     end_deviation,
     evenly,
     exchange,
@@ -366,12 +368,12 @@ def _ends_of(
 class _Sample(Struct, frozen=True):
     """Ends of the n collectives of one group with m members.
 
-    ``members`` index the ranks, ``deviation`` is float64 ns [n, m], ``end_ns`` [n] the ends on the
-    clock of the first member, ``time`` [n] the same in s from the reference time.
+    ``members`` index the ranks, ``end_ns`` [n] are the ends on the clock of the first member,
+    ``time`` [n] the same in s from the reference time.
     """
 
     members: I64
-    deviation: F64
+    deviation: Deviations
     end_ns: I64
     time: F64
     share: float = 1.0  # weight of an instance, that of a collective is 1
@@ -380,20 +382,22 @@ class _Sample(Struct, frozen=True):
         """Return the deviations without drift (ns per s) and offsets (ns), float64 ns [n, m]."""
         rate, ahead = drift[self.members], offsets[self.members]
         if not rate.any() and not ahead.any():
-            return self.deviation  # the median of its rows is 0
-        rest = self.deviation - ahead
+            return self.deviation.values  # the median of its rows is 0
+        rest = self.deviation.values - ahead
         if rate.any():
             rest -= self.time[:, np.newaxis] * rate
         return np.asarray(rest - median_along(rest, 1)[:, np.newaxis])
 
     def offset_observation(self, drift: F64, offsets: F64) -> Observation:
         """Return the remaining offsets, weighted by the number of instances of the group."""
-        rest = median_along(self.residual(drift, offsets))
-        return Observation(self.members, rest, self.share * len(self.end_ns))
+        rest = self.residual(drift, offsets)
+        is_whole = rest is self.deviation.values
+        middle = self.deviation.medians if is_whole else median_along(rest)
+        return Observation(self.members, middle, self.share * len(self.end_ns))
 
     def drift_observation(self) -> Observation:
         """Return the slopes of the members, weighted by 1 / (median standard error)^2."""
-        values, errors = slopes(self.time, self.deviation)
+        values, errors = self.deviation.slopes(self.time)
         return Observation(self.members, values, 1 / float(median_along(errors)) ** 2)
 
     def with_times(self, offsets: F64, reference_ns: int) -> _Sample:
@@ -419,19 +423,23 @@ _FEW: Final = max(_T_975)
 
 @fact("clocks")
 def estimate_clocks(
-    matches: Matches, inputs: Sequence[MatchInput], pairs: Pairs | None = None
+    matches: Matches,
+    inputs: Sequence[MatchInput],
+    pairs: Pairs | None = None,
+    ends: Mapping[int, TestedEnds] | None = None,
 ) -> ClockModel:
     """Estimate the clocks of all ranks from matched fully dependent collectives.
 
     Ranks that no collective links, such as the stages of a pipeline, are linked by the transfers
     of ``pairs``. All-to-alls are used only where nothing else exists. Where every match is
     uncertain, only residuals are given and no clock is marked known. At most ``MAX_INSTANCES``
-    instances of a group are used, evenly spread; ``n`` of a `Clock` counts those used.
+    instances of a group are used, evenly spread; ``n`` of a `Clock` counts those used. ``ends`` are
+    those that `match_calls` compared, by group.
     """
     part = [inputs[index] for index in taking_part(inputs)]
     evidence, chosen = _evidence(matches)
     count = len(part)
-    untimed = _samples(chosen, part)
+    untimed = _samples(chosen, part, ends or {})
     if pairs is not None and len(pairs) and evidence != "uncertain matches":
         linked = components([sample.members for sample in untimed], count)
         added = _transfer_samples(pairs, inputs, part, linked)
@@ -483,16 +491,21 @@ def _evidence(matches: Matches) -> tuple[str, list[tuple[GroupMatch, Bool]]]:
 
 
 def _samples(
-    chosen: Sequence[tuple[GroupMatch, Bool]], part: Sequence[MatchInput]
+    chosen: Sequence[tuple[GroupMatch, Bool]],
+    part: Sequence[MatchInput],
+    ends: Mapping[int, TestedEnds],
 ) -> list[_Sample]:
     by_label = {item.label: item for item in part}
     index_of = {item.label: index for index, item in enumerate(part)}
     samples = []
     for match, rows in chosen:
-        some = match.where(evenly(np.flatnonzero(rows)))
-        end = gather(some, by_label, "start_ns") + gather(some, by_label, "dur_ns")
+        wanted, known = evenly(np.flatnonzero(rows)), ends.get(match.group)
+        if known is None or not np.array_equal(known.rows, wanted):
+            some = match.where(wanted)
+            end = gather(some, by_label, "start_ns") + gather(some, by_label, "dur_ns")
+            known = TestedEnds(wanted, end[:, 0], Deviations(end_deviation(end)))
         members = np.array([index_of[label] for label in match.labels], np.int64)
-        samples.append(_Sample(members, end_deviation(end), end[:, 0], np.zeros(len(end))))
+        samples.append(_Sample(members, known.deviation, known.end_ns, np.zeros(len(wanted))))
     return samples
 
 
@@ -505,8 +518,8 @@ def _transfer_samples(
     for one in paired_ends(pairs, inputs):
         members = np.array([place[inputs[index].label] for index in one.members], np.int64)
         if linked[members[0]] != linked[members[1]]:
-            deviation = np.stack([-one.difference_ns / 2, one.difference_ns / 2], axis=1)
-            times = np.zeros(len(deviation))
+            half = one.difference_ns / 2
+            deviation, times = Deviations(np.stack([-half, half], axis=1)), np.zeros(len(half))
             samples.append(_Sample(members, deviation, one.end_ns, times, _TRANSFER_SHARE))
     return samples
 
@@ -674,15 +687,19 @@ def match_and_clock(
     groups: Sequence[CommGroup],
     pairs: Pairs | None = None,
     matches: Matches | None = None,
+    ends: dict[int, TestedEnds] | None = None,
 ) -> tuple[Matches, ClockModel]:
     """Match the calls of all ranks and estimate the clocks, matching doubtful groups twice.
 
     A large group determines the clocks of its members; a small group with few calls, some of
     which are missing, can then be lined up by time. ``pairs`` are transfers, for the clocks of
-    ranks that no collective links; ``matches`` is what `match_calls` finds, where it is known.
+    ranks that no collective links; ``matches`` is what `match_calls` finds, where it is known, and
+    ``ends`` what it compared, which is freed.
     """
-    matches = matches or match_calls(inputs, groups)
-    clocks = estimate_clocks(matches, inputs, pairs)
+    ends = {} if ends is None else ends
+    matches = matches or match_calls(inputs, groups, ends=ends)
+    clocks = estimate_clocks(matches, inputs, pairs, ends)
+    ends.clear()
     doubtful = doubtful_groups(matches)
     if not doubtful:
         return matches, clocks

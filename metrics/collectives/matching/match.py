@@ -40,6 +40,7 @@ from ccltui.metrics.collectives.matching.validity import (
     LOW,
     MEDIUM,
     Member,
+    TestedEnds,
     judge,
     pick,
 )
@@ -169,6 +170,7 @@ def match_calls(
     *,
     clocks: Mapping[str, ClockDifference] | None = None,
     only: frozenset[int] | None = None,
+    ends: dict[int, TestedEnds] | None = None,
 ) -> Matches:
     """Match every group collective across the ranks of its group.
 
@@ -182,6 +184,7 @@ def match_calls(
         clocks: How far the clock of each label is ahead of a common one, for calls that are lined
             up by order; None where not known.
         only: Indices of the groups to match; None for all.
+        ends: Takes the ends that were compared by group, 8 B a call, where they are wanted.
     """
     skipped = _skipped(inputs)
     chosen = [inputs[index] for index in taking_part(inputs)]
@@ -202,7 +205,7 @@ def match_calls(
             alone += 1
         else:
             group = None if index < 0 else groups[index]
-            matched.append(_match_group(index, members, group, clocks))
+            matched.append(_match_group(index, members, group, clocks, ends))
     unnamed = [part for parts in rows for group, part in parts.items() if group <= IMPLIED]
     lost = sum(map(len, unnamed)) if named else 0
     return Matches(tuple(matched), skipped, alone, lost)
@@ -333,6 +336,7 @@ def _match_group(
     chosen: Sequence[tuple[MatchInput, I64]],
     group: CommGroup | None,
     clocks: Mapping[str, ClockDifference] | None,
+    ends: dict[int, TestedEnds] | None,
 ) -> GroupMatch:
     members = [Member(item.calls, rows) for item, rows in chosen]
     stated = group is not None
@@ -348,6 +352,8 @@ def _match_group(
     present = {item.rank for item, _ in chosen}
 
     is_ordered = bool((order == np.arange(len(order))).all())
+    if ends is not None and is_ordered:
+        ends[index] = verdict.ends
 
     def rows_of(positions: I64) -> I64:
         rows = slice(None) if is_ordered else order

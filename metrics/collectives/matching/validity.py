@@ -28,7 +28,7 @@ from ccltui.metrics.arrays.reductions import (
     taken,
 )
 from ccltui.metrics.arrays.statistics import rank_place
-from ccltui.metrics.arrays.typical import Z_99, slopes
+from ccltui.metrics.arrays.typical import MIN_POINTS, Z_99, condensed, slopes
 from ccltui.metrics.confidence import Level
 from ccltui.metrics.model.calls import Calls
 from ccltui.metrics.model.classify import TYPES
@@ -190,6 +190,43 @@ def end_deviation(end_ns: I64) -> F64:
     return relative - median_along(relative, 1)[:, np.newaxis]
 
 
+class Deviations(Struct, frozen=True, dict=True):
+    """Deviations of the ends of n instances on m members, and what of them is asked for twice.
+
+    ``values`` is float64 ns [n, m], the result of `end_deviation`.
+    """
+
+    values: F64
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @cached_property
+    def medians(self) -> F64:
+        """Median deviation of each member, float64 ns [m]; there is at least one instance."""
+        return median_along(self.values)
+
+    def slopes(self, time: F64) -> tuple[F64, F64]:
+        """Return the drift of each member and its error, ns per s, as `slopes`."""
+        is_short = len(time) < MIN_POINTS
+        return slopes(time, self.values, blocks=None if is_short else self._blocks)
+
+    @cached_property
+    def _blocks(self) -> F64:
+        return condensed(self.values)
+
+
+class TestedEnds(Struct, frozen=True):
+    """Ends that the overlap test of a group compared: those that its clocks are estimated from.
+
+    ``rows`` [n] are instances, ascending, and ``end_ns`` [n] their ends on the first member.
+    """
+
+    rows: I64
+    end_ns: I64
+    deviation: Deviations
+
+
 def nearest_rank(values: F64 | I64, share: float) -> float:
     """Return the ceil(share * n)-th smallest of ``values``, which must not be empty."""
     index = rank_place(len(values), share)
@@ -203,19 +240,19 @@ def middle_and_rank(values: F64 | I64, share: float) -> tuple[float, float]:
     return (float(ordered[low]) + float(ordered[high])) / 2, float(ordered[index])
 
 
-def member_offsets(deviation: F64) -> I64:
+def member_offsets(deviation: Deviations) -> I64:
     """Return the clock offset of each member against the median of its group, int64 ns [m].
 
     0 where the offset is at most ``ONE_CLOCK_NS``, which devices on one clock reach too, or at most
-    the p95 of the scatter of the ends around it. ``deviation`` [n, m] is that of `end_deviation`;
-    without an instance all are 0.
+    the p95 of the scatter of the ends around it. Without an instance all are 0.
     """
-    if not len(deviation):
-        return np.zeros(deviation.shape[1], np.int64)
-    offsets = median_along(deviation)
+    values = deviation.values
+    if not len(values):
+        return np.zeros(values.shape[1], np.int64)
+    offsets = deviation.medians
     hidden = np.abs(offsets) <= ONE_CLOCK_NS
     for member in np.flatnonzero(~hidden).tolist():
-        scatter = np.abs(deviation[:, member] - offsets[member])
+        scatter = np.abs(values[:, member] - offsets[member])
         # fewer lie below the offset than below the p95
         below = np.count_nonzero(scatter < abs(offsets[member]))
         hidden[member] = below <= rank_place(len(scatter), 0.95)
@@ -232,12 +269,12 @@ class Drifts(Struct, frozen=True):
     middle_ns: int
 
     @classmethod
-    def of(cls, end_ns: I64, deviation: F64) -> Drifts:
-        """Estimate drifts from ends [n, m] and their `end_deviation`."""
+    def of(cls, end_ns: I64, deviation: Deviations) -> Drifts:
+        """Estimate drifts from ends [n, m] and their deviations."""
         if not len(end_ns):
             return cls(np.zeros(end_ns.shape[1]), 0)
         middle = int(median_along(end_ns[:, 0]))
-        rates, errors = slopes((end_ns[:, 0] - middle) / 1e9, deviation)
+        rates, errors = deviation.slopes((end_ns[:, 0] - middle) / 1e9)
         return cls(np.where(np.abs(rates) > Z_99 * errors, rates, 0.0), middle)
 
     def since(self, member: int, times_ns: I64) -> I64:
@@ -285,6 +322,7 @@ class Verdict(Struct, frozen=True):
     confidence: I8
     in_step: Bool
     first_start_ns: I64  # earliest start of the members, on the median clock of the group
+    ends: TestedEnds
 
 
 def judge(members: Sequence[Member], line: Line, *, stated: bool, several: bool = False) -> Verdict:
@@ -322,6 +360,7 @@ def judge(members: Sequence[Member], line: Line, *, stated: bool, several: bool 
         confidence=confidence,
         in_step=in_step,
         first_start_ns=_first_start(members, line.positions, offsets),
+        ends=test.ends,
     )
 
 
@@ -398,7 +437,8 @@ class _Tested(Struct, frozen=True):
 
     ``offsets`` are the clock offsets of the members in the middle of all lines, ns. ``unsure`` are
     lines too short for the errors of the ends: they fail by less than these. ``lone`` marks
-    lines of calls that wait for each other in which all waited for one member alone.
+    lines of calls that wait for each other in which all waited for one member alone. ``ends`` are
+    of some lines.
     """
 
     overlap: I8
@@ -406,6 +446,7 @@ class _Tested(Struct, frozen=True):
     stray: Bool
     offsets: I64
     lone: Bool
+    ends: TestedEnds
 
     def waited_for_one(self) -> bool:
         """Whether all members once waited for one of them alone.
@@ -443,7 +484,7 @@ def _tested(members: Sequence[Member], line: Line, kind: I64, usable: Bool) -> _
     tested = np.flatnonzero(dependent if dependent.any() else witness)
     some = evenly(tested)
     end = np.stack([pick(m.end_ns, last[some, i]) for i, m in enumerate(members)]).T
-    deviation = end_deviation(end) if len(end) else end.astype(np.float64)
+    deviation = Deviations(end_deviation(end) if len(end) else end.astype(np.float64))
     offsets, drifts = member_offsets(deviation), Drifts.of(end, deviation)
     edges = _edges(members, first, last, offsets, drifts)
     spread = edges.last_end_ns - edges.first_end_ns
@@ -451,7 +492,8 @@ def _tested(members: Sequence[Member], line: Line, kind: I64, usable: Bool) -> _
     missed, error = edges.last_start_ns - edges.first_end_ns, 0.0
     if (missed > 0).any():  # else no end is too early
         is_one_clock = not offsets.any() and not drifts.rates.any()
-        error = _error_of_ends(deviation if is_one_clock else _corrected(end, offsets, drifts))
+        rest = deviation.values if is_one_clock else _corrected(end, offsets, drifts)
+        error = _error_of_ends(rest)
     allowed = np.where(mutual, np.minimum(error, MISSED_SHARE * edges.longest_ns), 0)
     result = np.full(len(complete), -1, np.int8)
     result[complete] = missed <= allowed
@@ -459,7 +501,8 @@ def _tested(members: Sequence[Member], line: Line, kind: I64, usable: Bool) -> _
     unsure[complete] = mutual & (missed > allowed) & (missed <= error)
     stray[complete] = spread > max(ONE_CLOCK_NS, STRAY_FACTOR * usual)
     lone[complete] = witness & mutual & _is_lone(edges.shortest_ns, edges.second_ns, spread, usual)
-    return _Tested(result, unsure, stray, offsets, lone)
+    ends = TestedEnds(np.flatnonzero(complete)[some], end[:, 0].copy(), deviation)
+    return _Tested(result, unsure, stray, offsets, lone, ends)
 
 
 class _Edges(Struct, frozen=True):
