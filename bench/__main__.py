@@ -26,7 +26,7 @@ from bench.nsys import first_metric
 from bench.plot import svg
 from bench.results import OpeningTimes, Results
 from bench.tables import text_of
-from ccltui.parsers.system.machine_limits import allowed_cpus
+from ccltui.parsers.machine_limits import allowed_cpus
 
 CULPRITS = "culprits"
 """The part that is run only on request: it measures answers, not speed."""

@@ -68,7 +68,7 @@ KEPT_APART: Final[Mapping[str, tuple[str, ...]]] = {
         "ccltui.demo.planted.training_steps",
         "ccltui.doctor.trace_checks",
         "ccltui.report.page.sections",
-        "ccltui.tui.chrome.canvas",
+        "ccltui.tui.canvas",
         "ccltui.tui.engine.background",
         "ccltui.tui.input.picker",
         "ccltui.tui.panes.event_drawer",

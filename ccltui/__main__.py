@@ -131,7 +131,7 @@ def require_safe_children() -> None:
 
 
 def _raise_lost_signals() -> None:
-    from ccltui.parsers.system.lost_signals import raise_lost_signals  # noqa: PLC0415
+    from ccltui.parsers.errors import raise_lost_signals  # noqa: PLC0415
 
     raise_lost_signals()
 

@@ -12,7 +12,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 from ccltui import exit_codes
-from ccltui.parsers.system.lost_signals import raise_lost_signals
+from ccltui.parsers.errors import raise_lost_signals
 from ccltui.report.output import LOG, print_message, print_traceback, target_of
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def end_at_once(status: int) -> NoReturn:
         child.terminate()
     for child in children:
         child.join(_CHILD_ENDS_S)  # it may write to a folder that is removed below
-    folders = sys.modules.get("ccltui.parsers.system.scratch_folder")
+    folders = sys.modules.get("ccltui.parsers.scratch_folder")
     with contextlib.suppress(AttributeError, NameError):
         getattr(folders, "remove_in_use", lambda: None)()
     for stream in (sys.stdout, sys.stderr):

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from ccltui.parsers.system.machine_limits import wants_compiled_code
+from ccltui.parsers.machine_limits import wants_compiled_code
 from ccltui.report.output import print_message
 
 MODULES: Final = (

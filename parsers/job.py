@@ -24,11 +24,11 @@ from ccltui.parsers.format import EPOCH_TIMES_NS, UNKNOWN, Source
 from ccltui.parsers.found_files import NO_RANK, Capture, Discovery, FoundFile
 from ccltui.parsers.ingest.load import Failed, Loaded, LoadEvent, Previewed, load, not_cancelled
 from ccltui.parsers.merged_files import MergedRanks, is_merged, place_in, without_columns
-from ccltui.parsers.missing_ranks import MissingRanks
 from ccltui.parsers.safe_text import listed, natural_key, printable
 from ccltui.parsers.side import WORKLOAD_CARD
 from ccltui.parsers.store.cache_place import default_cache_dir
 from ccltui.parsers.text.compression import read_head
+from ccltui.parsers.window import MissingRanks
 
 if TYPE_CHECKING:
     from ccltui.parsers.discovery.walk import Walk

@@ -17,7 +17,7 @@ from msgspec import structs
 
 from ccltui.parsers.columns import Note
 from ccltui.parsers.ingest.load import Loaded, load
-from ccltui.parsers.missing_ranks import MOST_RANKS
+from ccltui.parsers.window import MOST_RANKS
 
 T = TypeVar("T")
 

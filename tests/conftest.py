@@ -21,7 +21,7 @@ import warm_processes
 from once import MakeOnce, make_once
 
 from ccltui import slow_path
-from ccltui.parsers.system.machine_limits import available_memory
+from ccltui.parsers.machine_limits import available_memory
 
 ROOT = Path(__file__).resolve().parent.parent
 SETTINGS = pytest.StashKey[dict[str, str]]()

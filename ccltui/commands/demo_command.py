@@ -224,7 +224,7 @@ def write_large_demo(options: argparse.Namespace) -> Path:
         OSError: Nothing can be written.
     """
     from ccltui.demo.large_job import DEFAULT_MEGABYTES, large_spec, write_large  # noqa: PLC0415
-    from ccltui.parsers.system.machine_limits import allowed_cpus  # noqa: PLC0415
+    from ccltui.parsers.machine_limits import allowed_cpus  # noqa: PLC0415
 
     target = options.directory or _default_directory(f"{FOLDER}-large")
     answer = target.with_name(f"{target.name}.answer.json")

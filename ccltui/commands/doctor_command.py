@@ -222,7 +222,7 @@ def _folded(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
 
 
 def _file_cells(found: FoundFile, job: Job) -> tuple[str, ...]:
-    from ccltui.parsers.missing_ranks import ranges_text  # noqa: PLC0415  (as in _note_rows)
+    from ccltui.parsers.window import ranges_text  # noqa: PLC0415  (as in _note_rows)
 
     rank, source = _rank_and_source(found, job)
     return (

@@ -19,7 +19,11 @@ from msgspec import convert, structs
 from ccltui import arguments as args
 from ccltui import exit_codes
 from ccltui.commands.loading import LoadOptions, discover_job
-from ccltui.index.index_engine import (
+from ccltui.index.index_file import stored_ranks
+from ccltui.index.index_state import FileRecord, IndexState, OpenOptions, Plan, PlannedFile
+from ccltui.index.saved_results import code_digest, reduce_job
+from ccltui.index.slurm_jobs import announced, cancel_index, running_index
+from ccltui.index.work_division import (
     BytesRead,
     Computing,
     Engine,
@@ -28,19 +32,17 @@ from ccltui.index.index_engine import (
     EngineOptions,
     Message,
     Work,
+    files_to_index,
+    planned_files,
+    tasks_of,
 )
-from ccltui.index.index_file import stored_ranks
-from ccltui.index.index_state import FileRecord, IndexState, OpenOptions, Plan, PlannedFile
-from ccltui.index.saved_results import code_digest, reduce_job
-from ccltui.index.slurm_jobs import announced, cancel_index, running_index
-from ccltui.index.work_division import files_to_index, planned_files, tasks_of
 from ccltui.parsers.errors import GrammarError, TraceError
 from ccltui.parsers.found_files import FoundFile
 from ccltui.parsers.ingest.load import Failed, Loaded, Progress, Reading
 from ccltui.parsers.job import Job, require_one_recording
+from ccltui.parsers.machine_limits import workers_for
 from ccltui.parsers.store.cache_place import default_cache_dir
 from ccltui.parsers.store.column_store import Store
-from ccltui.parsers.system.machine_limits import workers_for
 from ccltui.parsers.window import format_ranks
 from ccltui.process import stoppable
 from ccltui.report.output import print_message, write_report
@@ -56,7 +58,7 @@ class LocalEngine:
         self._options = options
 
     def run(self, work: Work, cancelled: Callable[[], bool]) -> Iterator[EngineEvent]:
-        """Read the largest files first; see :class:`ccltui.index.index_engine.Engine`."""
+        """Read the largest files first; see :class:`ccltui.index.work_division.Engine`."""
         pending = sorted(work.pending, key=lambda number: -work.plan.files[number].size_bytes)
         files = [work.found[number] for number in pending]
         keys = {work.found[number].path: work.plan.files[number].key for number in pending}

@@ -234,7 +234,7 @@ def cache_directory(options: LoadOptions) -> Iterator[Path | None]:
         yield options.cache_dir
         return
     # Rarely needed, and the explorer starts fast.
-    from ccltui.parsers.system.scratch_folder import scratch_folder  # noqa: PLC0415
+    from ccltui.parsers.scratch_folder import scratch_folder  # noqa: PLC0415
 
     with scratch_folder() as scratch:
         yield scratch

@@ -17,15 +17,15 @@ from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import merged_reasons
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError, TraceError
-from ccltui.parsers.safe_text import listed
-from ccltui.parsers.store.cache_place import default_cache_dir
-from ccltui.parsers.system.machine_limits import (
+from ccltui.parsers.machine_limits import (
     LARGEST,
     keep_all_freed,
     keep_freed,
     resident_memory,
     trim_heap,
 )
+from ccltui.parsers.safe_text import listed
+from ccltui.parsers.store.cache_place import default_cache_dir
 from ccltui.report.json_document import TraceSummary
 from ccltui.report.output import print_message, print_traceback
 from ccltui.report.progress import ComputingLine

@@ -334,7 +334,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _measured(tasks: Sequence[Task], jobs: int | None) -> list[Row]:
     """Measure all tasks, several at a time in processes; return rows in the order of the tasks."""
-    from ccltui.parsers.system.machine_limits import MAX_WORKERS, allowed_cpus  # noqa: PLC0415
+    from ccltui.parsers.machine_limits import MAX_WORKERS, allowed_cpus  # noqa: PLC0415
 
     workers = min(jobs or min(allowed_cpus(), MAX_WORKERS), len(tasks))
     if workers < 2:

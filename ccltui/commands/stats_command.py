@@ -43,7 +43,7 @@ from ccltui.parsers.nsys.typed_table import (
     report_title,
 )
 from ccltui.parsers.safe_text import listed
-from ccltui.parsers.system.scratch_folder import scratch_folder
+from ccltui.parsers.scratch_folder import scratch_folder
 from ccltui.parsers.window import Window, parse_window
 from ccltui.report.output import print_message, require_target, write_report
 

@@ -16,8 +16,8 @@ from ccltui.demo.kineto_writer import offset_ns
 from ccltui.demo.program import BYTES_PER_ELEMENT
 from ccltui.demo.simulate import Activity, Call, HostRange, Schedule
 from ccltui.demo.spec import Dimension, SlowLink, Spec, Straggler, Topology
-from ccltui.parsers.missing_ranks import ranges_text
 from ccltui.parsers.numbers import duration
+from ccltui.parsers.window import ranges_text
 
 
 def fault_sentences(spec: Spec, topology: Topology) -> tuple[str, ...]:

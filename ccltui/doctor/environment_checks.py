@@ -34,10 +34,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ccltui import __version__, slow_path
 from ccltui.config import default_path
+from ccltui.parsers import machine_limits
 from ccltui.parsers.numbers import decimal_size
 from ccltui.parsers.plug_ins import WRITERS, Skipped, by_distribution, contents
 from ccltui.parsers.store.cache_place import default_cache_dir
-from ccltui.parsers.system import machine_limits
 from ccltui.report.crash_report import crash_reports
 
 if TYPE_CHECKING:

@@ -46,8 +46,8 @@ from ccltui.parsers.job import Job
 from ccltui.parsers.kineto.kineto_reader import NANOSECONDS
 from ccltui.parsers.kineto.ranks_in_file import ONE_FILE_A_RANK, OPEN_THE_FILES
 from ccltui.parsers.kineto.scanner import typed_event
+from ccltui.parsers.machine_limits import wants_compiled_code
 from ccltui.parsers.merged_files import GUESSES
-from ccltui.parsers.missing_ranks import ranges_text
 from ccltui.parsers.nsys import NSYS_TEXT, NSYS_TEXT_TRACE
 from ccltui.parsers.numbers import counted, duration
 from ccltui.parsers.runs import STEP_LOG, TRAINING_LOG, TRAINING_METRICS, WATCHDOG_LOG
@@ -61,7 +61,7 @@ from ccltui.parsers.side import (
     SUMMED_TABLE,
 )
 from ccltui.parsers.side.unread_files import ARCHIVE, OTHER_TRACE
-from ccltui.parsers.system.machine_limits import wants_compiled_code
+from ccltui.parsers.window import ranges_text
 
 State = Literal["ok", "warning", "problem", "unknown"]
 

@@ -1,4 +1,4 @@
-"""Lines of text: made safe for a terminal, in styled pieces and as bars.
+"""Lines of text: made safe for a terminal, in styled pieces, as bars and as aligned tables.
 
 The splash draws with it before anything is installed for sure, so it imports no other package.
 """
@@ -10,7 +10,7 @@ import textwrap
 import unicodedata
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from ccltui.parsers.safe_text import safe_text
 
@@ -149,3 +149,57 @@ def wrap(text: str, width: int, *, most: int = 3, indent: str = "") -> list[str]
     # Break between words, but split a long word: it may be the name in question.
     kept = last[:blank] if blank >= width // 2 else last
     return [*lines[: most - 1], f"{kept.rstrip()}{ELLIPSIS}"]
+
+
+_BETWEEN_COLUMNS = 2
+
+
+class Column(NamedTuple):
+    """A column: heading, alignment, maximum and minimum width."""
+
+    title: str
+    align: Align = "left"
+    widest: int = 40
+    least: int = 0
+
+
+def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> list[str]:
+    """Heading and rows as lines of at most ``width`` cells.
+
+    The first column is always shown; a later one that does not fit is dropped with all columns to
+    the right of it. The last shown column may be cut.
+    """
+    cells = [[clean(cell) for cell in row] for row in rows]
+    widths = _widths(columns, cells)
+    kept = _kept(widths, width)
+    heading = [column.title for column in columns]
+    return [
+        _table_line(row[:kept], columns[:kept], widths[:kept], width) for row in (heading, *cells)
+    ]
+
+
+def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> list[int]:
+    widths = []
+    for index, column in enumerate(columns):
+        content = max((len(row[index]) for row in cells), default=0)
+        widths.append(min(max(content, len(column.title), column.least), column.widest))
+    return widths
+
+
+def _kept(widths: Sequence[int], width: int) -> int:
+    used = 0
+    for index, column in enumerate(widths):
+        used += column + (_BETWEEN_COLUMNS if index else 0)
+        if used > width and index:
+            return index
+    return len(widths)
+
+
+def _table_line(
+    row: Sequence[str], columns: Sequence[Column], widths: Sequence[int], width: int
+) -> str:
+    parts = [
+        fit(cell, size, align=column.align)
+        for cell, column, size in zip(row, columns, widths, strict=True)
+    ]
+    return (" " * _BETWEEN_COLUMNS).join(parts)[:width].rstrip()

@@ -12,15 +12,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import structs
 
-from ccltui.index.index_engine import EngineError, EngineEvent, EngineOptions, Message, Work
 from ccltui.index.index_file import index_planned, killed
 from ccltui.index.index_state import FileRecord, IndexState
 from ccltui.index.saved_results import reduce_job
 from ccltui.index.slurm_jobs import site_options
-from ccltui.index.work_division import TASK_TEXT_BYTES
+from ccltui.index.work_division import (
+    TASK_TEXT_BYTES,
+    EngineError,
+    EngineEvent,
+    EngineOptions,
+    Message,
+    Work,
+)
 from ccltui.parsers.errors import internal_error
 from ccltui.parsers.ingest.worker_pool import starting
-from ccltui.parsers.system.machine_limits import workers_for
+from ccltui.parsers.machine_limits import workers_for
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -45,7 +51,7 @@ class DaskEngine:
         self._address = address
 
     def run(self, work: Work, cancelled: Callable[[], bool]) -> Iterator[EngineEvent]:
-        """Submit the largest files first; see `ccltui.index.index_engine.Engine`."""
+        """Submit the largest files first; see `ccltui.index.work_division.Engine`."""
         pending = sorted(work.pending, key=lambda number: -work.plan.files[number].size_bytes)
         with self._client(work) as (client, told):
             yield Message(told)

@@ -22,8 +22,8 @@ import msgspec
 from ccltui.index import STATE_FOLDER
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.format import Companion
+from ccltui.parsers.machine_limits import peak_bytes
 from ccltui.parsers.store.store_entry import checked, is_shared, with_checksum
-from ccltui.parsers.system.machine_limits import peak_bytes
 
 PLAN_VERSION: Final = 1
 _TEXT_BYTES_PER_BYTE: Final = {"none": 1, "gzip": 12, "zstd": 12, "export": 1}

@@ -45,9 +45,9 @@ def run_task(state: IndexState, plan_name: str, number: int) -> int:
 def run_reduce(state: IndexState, plan_name: str) -> int:
     """Submit what is missing once more, else match the ranks; return the exit status."""
     # The metrics take longer to import than all that reading needs.
-    from ccltui.index.index_engine import EngineError  # noqa: PLC0415
     from ccltui.index.saved_results import missing_keys, reduce_job  # noqa: PLC0415
     from ccltui.index.slurm_engine import advance  # noqa: PLC0415
+    from ccltui.index.work_division import EngineError  # noqa: PLC0415
 
     plan = state.plan(plan_name)
     missing = missing_keys(state, plan)

@@ -20,8 +20,8 @@ import msgspec
 from msgspec import structs
 
 from ccltui.index import STATE_FOLDER
-from ccltui.index.index_engine import Computing
 from ccltui.index.index_state import FileRecord, IndexState, JobRecord, Plan
+from ccltui.index.work_division import Computing
 from ccltui.metrics import registry
 from ccltui.metrics.metric import expect
 from ccltui.metrics.result import Result
@@ -30,6 +30,7 @@ from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import TraceError, internal_error
 from ccltui.parsers.ingest.load import entry_key
 from ccltui.parsers.job import Job, LoadSettings, load_job, start_job
+from ccltui.parsers.machine_limits import keep_all_freed, resident_memory, trim_heap
 from ccltui.parsers.store.column_store import Store
 from ccltui.parsers.store.store_entry import (
     checked,
@@ -38,7 +39,6 @@ from ccltui.parsers.store.store_entry import (
     with_checksum,
     write_beside,
 )
-from ccltui.parsers.system.machine_limits import keep_all_freed, resident_memory, trim_heap
 
 if TYPE_CHECKING:
     from ccltui.parsers.found_files import FoundFile

@@ -12,7 +12,6 @@ from typing import Final
 
 import msgspec
 
-from ccltui.index.index_engine import EngineEvent, EngineOptions, Message, Work
 from ccltui.index.index_file import killed
 from ccltui.index.index_state import IndexState, Plan, Submission
 from ccltui.index.saved_results import missing_keys
@@ -24,6 +23,7 @@ from ccltui.index.slurm_jobs import (
     site_options,
     submit_round,
 )
+from ccltui.index.work_division import EngineEvent, EngineOptions, Message, Work
 
 _LOOK_S: Final = 0.5  # at the records, which are files
 _ASK_S: Final = 2.0  # the controller, which all users share
@@ -43,7 +43,7 @@ class SlurmEngine:
         self._options = options
 
     def run(self, work: Work, cancelled: Callable[[], bool]) -> Iterator[EngineEvent]:
-        """Submit, or continue with jobs in the queue; see `ccltui.index.index_engine.Engine`."""
+        """Submit, or continue with jobs in the queue; see `ccltui.index.work_division.Engine`."""
         state, plan = work.state, work.plan
         found = live_jobs(state)
         if found is not None and found.ids:

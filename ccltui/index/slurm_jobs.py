@@ -15,9 +15,8 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ccltui.index.index_engine import EngineError
 from ccltui.index.index_state import IndexState, Plan, PlannedFile, Submission
-from ccltui.index.work_division import tasks_of
+from ccltui.index.work_division import EngineError, tasks_of
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.job import Job
 from ccltui.parsers.store.cache_place import default_cache_dir

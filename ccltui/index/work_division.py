@@ -1,6 +1,7 @@
 """Which files of a job are read, how they form tasks, and whether a cluster should read them.
 
-The size of the job and what this machine allows decide.
+The size of the job and what this machine allows decide. An engine reads the files of a plan, and
+reports in the order in which they end.
 """
 
 from __future__ import annotations
@@ -9,21 +10,21 @@ import math
 import os
 import shlex
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
-from msgspec import structs
+from msgspec import Struct, structs
 
-from ccltui.index.index_state import PlannedFile
+from ccltui.index.index_state import FileRecord, IndexState, Plan, PlannedFile
 from ccltui.parsers.columns import Note
 from ccltui.parsers.errors import GrammarError, TraceError, contained
 from ccltui.parsers.found_files import FoundFile
 from ccltui.parsers.ingest.load import entry_key
 from ccltui.parsers.job import Job
+from ccltui.parsers.machine_limits import address_space, available_memory, workers_for
 from ccltui.parsers.store.cache_place import default_cache_dir
 from ccltui.parsers.store.column_store import Store
-from ccltui.parsers.system.machine_limits import address_space, available_memory, workers_for
 
 MAX_TASKS: Final = 1000
 """Slurm accepts array indices below 1001 unless a site changes MaxArraySize."""
@@ -169,3 +170,65 @@ def _is_stored(job: Job, store: Path | None) -> bool:
         return False
     planned, failed = planned_files([one for one in files if one.path in sample], place)
     return not failed and all(place.load_parts(one.key) is not None for one in planned)
+
+
+class Work(Struct, frozen=True):
+    """What one run of an engine does: the files ``pending`` of ``plan``, by index."""
+
+    state: IndexState
+    plan: Plan
+    pending: tuple[int, ...]
+    found: Sequence[FoundFile]  # as discovered, by index in the plan
+
+
+class EngineOptions(Struct, frozen=True):
+    """Options of all engines; each uses its own."""
+
+    workers: int | None = None  # None: what memory and CPUs, or the site, allow
+    ranks_per_task: int | None = None
+    site: str | None = None
+    sbatch: tuple[str, ...] = ()
+
+
+class BytesRead(Struct, frozen=True):
+    """Progress within one file."""
+
+    path: str
+    done_bytes: int
+
+
+class Message(Struct, frozen=True):
+    """One line for the user."""
+
+    text: str
+
+
+class Computing(Struct, frozen=True):
+    """What is computed next of the whole job, once all files are read."""
+
+    what: str
+    done: int
+    total: int
+
+
+EngineEvent = BytesRead | FileRecord | Message | Computing
+
+
+class EngineError(RuntimeError):
+    """An engine cannot run here, or refused the work; one line says why."""
+
+
+class Engine(Protocol):
+    """Reads files into the store. Whatever ended stays when it stops."""
+
+    name: str
+    reduces: bool
+    """Whether it also writes the record of the job, so that the caller does not."""
+
+    def run(self, work: Work, cancelled: Callable[[], bool]) -> Iterator[EngineEvent]:
+        """Read the pending files, yielding what happens; return soon after ``cancelled``.
+
+        Raises:
+            EngineError: It cannot start.
+            OSError: The state cannot be written.
+        """

@@ -9,8 +9,14 @@ from msgspec import Struct
 
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.view_options import ViewOptions
-from ccltui.parsers.missing_ranks import MAX_LISTED, ranges_text
-from ccltui.parsers.window import Window, format_ranks, format_steps, format_window
+from ccltui.parsers.window import (
+    MAX_LISTED,
+    Window,
+    format_ranks,
+    format_steps,
+    format_window,
+    ranges_text,
+)
 from ccltui.report.gates import Verdict
 
 if TYPE_CHECKING:

@@ -32,8 +32,8 @@ from ccltui.metrics.result import unit_of
 from ccltui.metrics.view.words import sentence
 from ccltui.report.output import write_file
 from ccltui.tools import sentences as printed_sentences
-from ccltui.tui.actions.action import shown
-from ccltui.tui.actions.action_list import GROUPS, all_actions
+from ccltui.tui.action import shown
+from ccltui.tui.action_list import GROUPS, all_actions
 from ccltui.tui.state.pane import all_panes
 from ccltui.verbs import PROG, VERBS, WITHOUT_VERB, usage_of
 

@@ -21,7 +21,8 @@ _SOURCES: Final = ("metrics", "parsers", "ccltui")
 _LEFT_OUT: Final = (
     *("ccltui/metrics", "ccltui/parsers"),  # links to the other two folders
     *("ccltui/demo", "ccltui/tools", "ccltui/draw"),  # recordings, this page, pictures
-    *("parsers/nsys/sqlite", "parsers/system", "ccltui/index/slurm_jobs.py"),  # queries and code
+    *("parsers/nsys/sqlite", "parsers/machine_limits.py", "parsers/scratch_folder.py"),  # code
+    "ccltui/index/slurm_jobs.py",  # queries
     *("metrics/nsys_reports", "parsers/nsys/typed_table.py"),  # words of nsys itself
 )
 _LEAST_WORDS: Final = 3

@@ -20,9 +20,9 @@ import ccltui.tui.panes  # noqa: F401  (registers the panes)
 from ccltui.draw.text import Line
 from ccltui.report.output import LOG
 from ccltui.splash import SPLASH
-from ccltui.tui.chrome import chrome_lines
-from ccltui.tui.chrome.canvas import Appearance, CellCanvas, LoadBar, TextLines
-from ccltui.tui.chrome.chrome_lines import status
+from ccltui.tui import chrome_lines
+from ccltui.tui.canvas import Appearance, CellCanvas, LoadBar, TextLines
+from ccltui.tui.chrome_lines import status
 from ccltui.tui.engine.background import LOADING, Background, FactPosted, MakeAnalyst, is_idle
 from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.state.pane import (
@@ -241,7 +241,7 @@ class Display:
             page = self.commands.page(scene, scene.bindings, width, height)
             self._texts["cover"].show(page)
         elif self.help is not None:
-            from ccltui.tui.chrome.help_page import help_page  # noqa: PLC0415
+            from ccltui.tui.help_page import help_page  # noqa: PLC0415
 
             page, self.help = help_page(scene.state.pane, self.help, width, height, scene.bindings)
             self._texts["cover"].show(page)
@@ -470,7 +470,7 @@ class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
         self.call_after_refresh(self._take_picture)
 
     def _take_picture(self) -> None:
-        from ccltui.tui.actions.export import take_picture  # noqa: PLC0415  (not needed to start)
+        from ccltui.tui.export import take_picture  # noqa: PLC0415  (not needed to start)
 
         self.scene = take_picture(self, self.scene)
         self._show()

@@ -62,7 +62,7 @@ def _problem(pane: Pane) -> str:
         return f"has the name {pane.name!r}, which is already taken"
     if len(pane.key) != 1 or not pane.key.isprintable() or pane.key.isspace():
         return f"has the key {pane.key!r}: one character is a key"
-    from ccltui.tui.actions.action_list import all_actions  # noqa: PLC0415  (few have such panes)
+    from ccltui.tui.action_list import all_actions  # noqa: PLC0415  (few have such panes)
 
     owner = next((one for one in all_actions() if pane.key in one.keys), None)
     return "" if owner is None else f"has the key {pane.key!r}, which {owner.help!r} has"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from ccltui.parsers.system.machine_limits import wants_compiled_code
+from ccltui.parsers.machine_limits import wants_compiled_code
 
 
 @cache

@@ -29,9 +29,9 @@ from ccltui.parsers.inspector.record_columns import (
     new_table,
     open_table,
 )
+from ccltui.parsers.machine_limits import MAX_WORKERS, allowed_cpus
+from ccltui.parsers.scratch_folder import scratch_folder
 from ccltui.parsers.store.column_store import DamagedEntryError, Store
-from ccltui.parsers.system.machine_limits import MAX_WORKERS, allowed_cpus
-from ccltui.parsers.system.scratch_folder import scratch_folder
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View

@@ -10,8 +10,8 @@ from ccltui.metrics.unavailable import Refusal, refuse
 from ccltui.parsers.columns import FIRST_OF_SEVERAL, kind_of
 from ccltui.parsers.device_times import DROPPED, MESSAGES
 from ccltui.parsers.merged_files import GUESSES
-from ccltui.parsers.missing_ranks import MissingRanks, ranges_text
 from ccltui.parsers.numbers import percent
+from ccltui.parsers.window import MissingRanks, ranges_text
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View

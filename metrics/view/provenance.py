@@ -26,10 +26,9 @@ from ccltui.parsers.discovery.discover import Discovery
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.formats import format_of_trace
 from ccltui.parsers.found_files import found_instead
-from ccltui.parsers.missing_ranks import MAX_LISTED, ranges_text
 from ccltui.parsers.nsys import NSYS_TEXT
 from ccltui.parsers.numbers import duration
-from ccltui.parsers.window import format_steps
+from ccltui.parsers.window import MAX_LISTED, format_steps, ranges_text
 
 if TYPE_CHECKING:
     from ccltui.metrics.result import MetricDefinition

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from ccltui.parsers.missing_ranks import ranges_text
 from ccltui.parsers.numbers import percent
 from ccltui.parsers.safe_text import natural_key
+from ccltui.parsers.window import ranges_text
 
 _LONGEST_NAME: Final = 48
 """Characters of a kernel's name in a sentence; names of templates have thousands."""

@@ -22,8 +22,8 @@ from ccltui.metrics.model.classify import any_name, distinct
 from ccltui.metrics.model.rank_steps import DECODE_LOOP, STAGES, Pass, Phase, Step, passes_of
 from ccltui.metrics.result import Reason
 from ccltui.metrics.unavailable import refuse
-from ccltui.parsers.missing_ranks import ranges_text
 from ccltui.parsers.numbers import time_text
+from ccltui.parsers.window import ranges_text
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View

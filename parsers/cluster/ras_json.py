@@ -22,10 +22,10 @@ from ccltui.parsers.cluster.nccl_log import (
     read_ras_text,
 )
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.missing_ranks import MOST_RANKS
 from ccltui.parsers.safe_text import printable
 from ccltui.parsers.text.compression import TextChunks
 from ccltui.parsers.text.json_fields import read_text
+from ccltui.parsers.window import MOST_RANKS
 
 _MOST_OBJECTS: Final = 100_000
 _OF_ALL: Final = frozenset(

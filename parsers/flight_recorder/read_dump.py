@@ -29,11 +29,11 @@ from ccltui.parsers.flight_recorder.dump import (
     FlightGroup,
     Frame,
 )
-from ccltui.parsers.missing_ranks import MOST_RANKS
 from ccltui.parsers.safe_text import printable
 from ccltui.parsers.text.file_sample import is_pickle
 from ccltui.parsers.text.json_fields import read_text
 from ccltui.parsers.text.plain_pickle import read_plain_pickle
+from ccltui.parsers.window import MOST_RANKS
 
 _MOST_TEXT: Final = 1 << 26
 """Characters of different names, sizes and types in a dump; 200,000 entries have 20 million."""

@@ -47,11 +47,11 @@ from ccltui.parsers.errors import (
     is_of_machine,
 )
 from ccltui.parsers.formats import in_memory, read_file
+from ccltui.parsers.machine_limits import workers_for
 from ccltui.parsers.safe_text import safe_text
 from ccltui.parsers.store.cache_place import default_cache_dir
 from ccltui.parsers.store.column_store import DamagedEntryError, PartReader, Store, pin
 from ccltui.parsers.store.stored_columns import PAGE, StoredColumns, columns_of, map_columns
-from ccltui.parsers.system.machine_limits import workers_for
 
 if TYPE_CHECKING:
     from ccltui.parsers.discovery.discover import Capture, FoundFile
@@ -436,7 +436,7 @@ def load(
         yield from _inline(store, pending, cancelled)
     else:
         # what is stored needs neither workers nor scratch space
-        from ccltui.parsers.system.scratch_folder import scratch_folder  # noqa: PLC0415
+        from ccltui.parsers.scratch_folder import scratch_folder  # noqa: PLC0415
 
         workers = workers_for([(f.size_bytes, _form(f)) for f in pending], jobs)
         # Columns go here where the cache has no room; mapped files outlive it.

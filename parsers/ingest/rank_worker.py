@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from ccltui.parsers.system.lost_signals import raise_lost_signals
+from ccltui.parsers.errors import raise_lost_signals
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection

@@ -34,7 +34,7 @@ from ccltui.parsers.ingest.rank_worker import (
     ready,
     start_worker,
 )
-from ccltui.parsers.system.machine_limits import MAX_WORKERS, allowed_cpus
+from ccltui.parsers.machine_limits import MAX_WORKERS, allowed_cpus
 
 if TYPE_CHECKING:
     from multiprocessing.context import BaseContext

@@ -34,7 +34,7 @@ from ccltui.parsers.inspector.record_columns import (
     Series,
     part_columns,
 )
-from ccltui.parsers.system.machine_limits import wants_compiled_code
+from ccltui.parsers.machine_limits import wants_compiled_code
 from ccltui.parsers.text.compression import TextChunks
 
 _MOST_BYTES: Final = 4 << 20

@@ -46,12 +46,12 @@ from ccltui.parsers.kineto.ranks_in_file import (
     ranks_in,
 )
 from ccltui.parsers.kineto.scanner.typed_event import DECODE_ERRORS, event_decoder
+from ccltui.parsers.machine_limits import keep_freed
 from ccltui.parsers.merged_files import GUESSES, ranks_of_groups
-from ccltui.parsers.missing_ranks import MOST_RANKS
 from ccltui.parsers.safe_text import listed, printable
-from ccltui.parsers.system.machine_limits import keep_freed
 from ccltui.parsers.text.compression import TextChunks
 from ccltui.parsers.text.json_text import TextBuffer, lenient_json, object_extent
+from ccltui.parsers.window import MOST_RANKS
 
 
 def with_checked_ranks(traces: Sequence[RankTrace]) -> tuple[RankTrace, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ccltui.parsers.array_types import I32
 from ccltui.parsers.columns import MISSING, ProcessGroup
-from ccltui.parsers.missing_ranks import MOST_RANKS
+from ccltui.parsers.window import MOST_RANKS
 
 _NUMBERS = re.compile(r"-?\d+")
 _MAX_DIGITS = 7

@@ -17,7 +17,6 @@ from msgspec import Struct
 
 from ccltui.parsers.array_types import I32, I64, Bool
 from ccltui.parsers.columns import MISSING, CollectiveArgs, Device, ProcessGroup, RankSource
-from ccltui.parsers.missing_ranks import MOST_RANKS
 from ccltui.parsers.nsys.nvtx import (
     CALLS,
     GROUPS,
@@ -44,6 +43,7 @@ from ccltui.parsers.nsys.sqlite.export_schema import (
     SYSTEM,
 )
 from ccltui.parsers.nsys.sqlite.table_rows import Owner, TableRows
+from ccltui.parsers.window import MOST_RANKS
 
 _MAX_EPOCH_NS: Final = 1 << 62
 _NUMBER: Final = re.compile(r'"?([0-9]{1,7})"?')

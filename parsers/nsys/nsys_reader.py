@@ -35,6 +35,7 @@ from ccltui.parsers.columns import (
 )
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.format import ReadOptions
+from ccltui.parsers.machine_limits import allowed_cpus
 from ccltui.parsers.nsys.capture_session import (
     Communicators,
     Identity,
@@ -66,7 +67,6 @@ from ccltui.parsers.nsys.sqlite.table_rows import (
     read_table,
 )
 from ccltui.parsers.nsys.sqlite.table_scans import new_numbers
-from ccltui.parsers.system.machine_limits import allowed_cpus
 
 _MOST_THREADS = 4  # three or four tables of a file are large
 _EVENTS = (

@@ -22,7 +22,6 @@ from msgspec import Struct, field
 
 from ccltui.parsers.array_types import I32, I64, Bool
 from ccltui.parsers.columns import MISSING, CollectiveArgs, Strings
-from ccltui.parsers.missing_ranks import MOST_RANKS
 from ccltui.parsers.nsys.sqlite.database import Database
 from ccltui.parsers.nsys.sqlite.export_schema import DOMAIN_CREATED, NVTX, RANGES
 from ccltui.parsers.nsys.sqlite.table_rows import (
@@ -34,6 +33,7 @@ from ccltui.parsers.nsys.sqlite.table_rows import (
     process_of,
 )
 from ccltui.parsers.nsys.sqlite.table_scans import Numbers, Texts, new_numbers, new_texts
+from ccltui.parsers.window import MOST_RANKS
 
 CALLS: Final = {
     "ncclAllReduce": "ncclAllReduce",

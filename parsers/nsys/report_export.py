@@ -30,8 +30,8 @@ from ccltui.parsers.nsys.nsys_reader import Ranks, read_nsys
 from ccltui.parsers.nsys.nvtx import SCHEMAS
 from ccltui.parsers.nsys.sqlite import export_schema
 from ccltui.parsers.safe_text import printable
+from ccltui.parsers.scratch_folder import scratch_folder
 from ccltui.parsers.store.store_entry import EXPORT_NAME, SCRATCH_PREFIX
-from ccltui.parsers.system.scratch_folder import scratch_folder
 
 EXECUTABLE_VARIABLE: Final = "CCLTUI_NSYS"
 _POLL_S: Final = 0.1

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from ccltui.parsers.columns import MISSING
 from ccltui.parsers.kineto.collective_rows import input_kind
+from ccltui.parsers.machine_limits import wants_compiled_code
 from ccltui.parsers.pftrace.trace_state import (
     DESCRIPTIONS,
     FIXED32,
@@ -36,7 +37,6 @@ from ccltui.parsers.pftrace.trace_state import (
     text,
     varint,
 )
-from ccltui.parsers.system.machine_limits import wants_compiled_code
 
 ROW: Final = (
     *("start_ns", "dur_ns", "correlation", "external_id", "bytes", "device", "stream", "seq"),

@@ -58,6 +58,7 @@ from ccltui.parsers.columns import (
     Track,
     compressed_places,
 )
+from ccltui.parsers.scratch_folder import remove_abandoned
 from ccltui.parsers.store.cache_place import store_limit
 from ccltui.parsers.store.store_entry import (
     COLUMNS_NAME,
@@ -92,7 +93,6 @@ from ccltui.parsers.store.stored_columns import (
     open_columns,
     write_packed,
 )
-from ccltui.parsers.system.scratch_folder import remove_abandoned
 from ccltui.parsers.text.compression import read_ends
 
 FOLDER: Final = "in_use"
@@ -363,7 +363,7 @@ class Store:
         ``is_usable`` tells whether an entry that is there already is kept. Raises OSError.
         """
         # Reading a store does not need it.
-        from ccltui.parsers.system.scratch_folder import scratch_folder  # noqa: PLC0415
+        from ccltui.parsers.scratch_folder import scratch_folder  # noqa: PLC0415
 
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         with scratch_folder(SCRATCH_PREFIX, self.directory, tidies=False) as scratch:

@@ -11,8 +11,7 @@ from pictures import Golden
 from ccltui.draw.alignment_chart import ABSENT, Columns, Heat, Rows, align, levels, scale_top_ns
 from ccltui.draw.palette import HEAT, Ink
 from ccltui.draw.planes import Planes, put_tick
-from ccltui.draw.table import Column, table
-from ccltui.draw.text import clean, fit, fit_middle, wrap
+from ccltui.draw.text import Column, clean, fit, fit_middle, table, wrap
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ def unfinished():
 for name, function in (
     ("multiprocessing.process", "active_children"),
     ("ccltui.parsers.ingest.worker_pool", "stop_starts"),
-    ("ccltui.parsers.system.scratch_folder", "remove_in_use"),
+    ("ccltui.parsers.scratch_folder", "remove_in_use"),
 ):
     sys.modules[name] = types.ModuleType(name)
     setattr(sys.modules[name], function, unfinished)

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from ccltui.demo import Spec, write_job
-from ccltui.index.index_engine import EngineError
 from ccltui.index.slurm_jobs import site_options
+from ccltui.index.work_division import EngineError
 from ccltui.parsers.job import open_job
 
 COMMAND = (sys.executable, "-m", "ccltui", "index")

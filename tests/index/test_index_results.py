@@ -17,8 +17,8 @@ from ccltui.commands.index_command import LocalEngine
 from ccltui.demo import Spec, write_job
 from ccltui.exit_codes import OK
 from ccltui.index import saved_results
-from ccltui.index.index_engine import Computing, EngineOptions
 from ccltui.index.index_state import IndexState, OpenOptions
+from ccltui.index.work_division import Computing, EngineOptions
 from ccltui.metrics.metric import Metric
 from ccltui.parsers.job import start_job
 from ccltui.parsers.store.store_entry import COLUMNS_NAME, MANIFEST_NAME

@@ -13,9 +13,9 @@ import pytest
 
 from ccltui.commands.index_command import IndexRun
 from ccltui.demo import Spec, write_job
-from ccltui.index.index_engine import EngineEvent, Work
 from ccltui.index.index_state import IndexState, OpenOptions
 from ccltui.index.slurm_jobs import announced, running_index
+from ccltui.index.work_division import EngineEvent, Work
 from ccltui.parsers.job import start_job
 from ccltui.tui.engine.loader import run_load
 from ccltui.tui.engine.messages import Fact, FilesRead, LoadEnded, LoadProgress

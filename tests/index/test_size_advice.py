@@ -10,8 +10,8 @@ import pytest
 
 from ccltui.index import work_division
 from ccltui.index.work_division import ADVICE_CODE, with_advice
+from ccltui.parsers import machine_limits
 from ccltui.parsers.job import Job, open_job, start_job
-from ccltui.parsers.system import machine_limits
 
 TRACE = (
     '{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1, '

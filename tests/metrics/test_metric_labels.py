@@ -43,7 +43,7 @@ def test_the_page_of_metrics_has_the_label(name: str) -> None:
 
 
 def test_texts_of_the_explorer_use_the_same_words() -> None:
-    from ccltui.tui.actions.action_list import all_actions
+    from ccltui.tui.action_list import all_actions
     from ccltui.tui.state.pane import all_panes
 
     texts = [action.help for action in all_actions()] + [pane.about for pane in all_panes()]

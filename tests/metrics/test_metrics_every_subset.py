@@ -19,7 +19,7 @@ from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View, ViewOptions
 from ccltui.parsers.columns import RankTrace
 from ccltui.parsers.job import Job
-from ccltui.parsers.missing_ranks import MissingRanks
+from ccltui.parsers.window import MissingRanks
 from ccltui.report.json_document import result_dict
 
 WORLD = 16

@@ -7,7 +7,7 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccltui.parsers.missing_ranks import MissingRanks
+from ccltui.parsers.window import MissingRanks
 
 
 @given(st.integers(0, 40), st.frozensets(st.integers(-3, 50) | st.none()), st.data())

@@ -11,8 +11,8 @@ from ccltui.demo.large_job import large_spec, write_large
 from ccltui.metrics.catalog.stragglers.straggler_lag import straggler_lag
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.job import LoadSettings, load_job, open_job, start_job
-from ccltui.parsers.missing_ranks import MissingRanks, ranges_text
 from ccltui.parsers.sample_ranks import choose_ranks, sampled_job
+from ccltui.parsers.window import MissingRanks, ranges_text
 
 TP = range(8)
 PP = range(0, 1024, 256)

@@ -8,7 +8,7 @@ import pytest
 
 from ccltui.metrics import registry
 from ccltui.tools import reference
-from ccltui.tui.actions.action_list import all_actions
+from ccltui.tui.action_list import all_actions
 
 
 @pytest.mark.parametrize("name", sorted(reference.PAGES))

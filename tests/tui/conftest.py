@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from textual.widget import Widget
 
 from ccltui.tui.app import Explorer
-from ccltui.tui.chrome.canvas import CellCanvas
+from ccltui.tui.canvas import CellCanvas
 from ccltui.tui.engine.background import MakeAnalyst
 from ccltui.tui.engine.loader import Load
 from ccltui.tui.options import ColorName, ExplorerOptions

@@ -19,9 +19,9 @@ from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.discovery.discover import Capture, Discovery, FoundFile
 from ccltui.parsers.job import Job
 from ccltui.parsers.window import Window
-from ccltui.tui.actions.action_list import active
+from ccltui.tui.action_list import active
 from ccltui.tui.app import Explorer
-from ccltui.tui.chrome.canvas import CellCanvas
+from ccltui.tui.canvas import CellCanvas
 from ccltui.tui.engine.messages import Fact, JobOpened, LoadEnded
 from ccltui.tui.panes import PANES
 from ccltui.tui.state.pane import pane_named

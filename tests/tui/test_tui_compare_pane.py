@@ -9,8 +9,8 @@ import pytest
 from explorers import Start, listed, pane, pane_text
 
 from ccltui.demo import Spec, write_job
-from ccltui.tui.actions.export import command_line
 from ccltui.tui.engine.loader import run_load
+from ccltui.tui.export import command_line
 from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.panes.compare_pane import ComparePane, CompareQuery, compared_lines
 from ccltui.tui.state.pane import register, unregister

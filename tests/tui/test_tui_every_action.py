@@ -15,8 +15,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 from textual.pilot import Pilot
 
-from ccltui.tui.actions.action import Action, Effect
-from ccltui.tui.actions.action_list import all_actions, by_id
+from ccltui.tui.action import Action, Effect
+from ccltui.tui.action_list import all_actions, by_id
 from ccltui.tui.app import Explorer
 from ccltui.tui.engine.background import is_idle
 from ccltui.tui.panes import PANES

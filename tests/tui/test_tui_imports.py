@@ -29,7 +29,7 @@ def said_by(code: str) -> str:
             [
                 f"ccltui.tui.{name}"
                 for name in (
-                    *("actions.action_list", "input.control", "moves.view_moves"),
+                    *("action_list", "input.control", "moves.view_moves"),
                     *("state.wanted_queries", "input.recording"),
                 )
             ],
@@ -106,11 +106,11 @@ def test_before_a_trace_is_known_the_key_line_names_what_needs_none() -> None:
     code = """\
 import sys
 import ccltui.tui.app
-from ccltui.tui.chrome import chrome_lines as lines
+from ccltui.tui import chrome_lines as lines
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
 text = "".join(text for text, _ in lines.keys(Scene(Session("run")), 80))
-print(text.split(), "ccltui.tui.actions.action_list" in sys.modules)
+print(text.split(), "ccltui.tui.action_list" in sys.modules)
 """
 
     said = said_by(code)

@@ -7,9 +7,9 @@ from explorers import Settle, Start, appears, pane, shows, typed
 
 from ccltui.metrics.inspection.event_report import inspect_event
 from ccltui.metrics.view.job_view import View
-from ccltui.tui.actions.action_list import by_id
-from ccltui.tui.actions.export import command_line, rows_of
+from ccltui.tui.action_list import by_id
 from ccltui.tui.app import Explorer
+from ccltui.tui.export import command_line, rows_of
 from ccltui.tui.moves import drawer
 from ccltui.tui.state.pane_states import EVENTS, TIMELINE
 from ccltui.tui.state.view_state import Shown

@@ -12,7 +12,7 @@ from fakes import scene
 from ccltui.metrics.device.work_pivot import pivot_columns
 from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View
-from ccltui.tui.actions.action_list import active
+from ccltui.tui.action_list import active
 from ccltui.tui.app import Explorer
 from ccltui.tui.panes.kernels import KERNELS as PANE
 from ccltui.tui.panes.kernels import KINDS

@@ -14,7 +14,7 @@ from ccltui.demo import Spec, write_job
 from ccltui.draw.planes import Planes
 from ccltui.parsers import numbers
 from ccltui.tui import panes
-from ccltui.tui.actions.action_list import active
+from ccltui.tui.action_list import active
 from ccltui.tui.engine.loader import run_load
 from ccltui.tui.input.prompts import ROWS
 from ccltui.tui.panes.events import EVENTS

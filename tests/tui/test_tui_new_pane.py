@@ -14,7 +14,7 @@ from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.text import Line
 from ccltui.metrics.view.job_view import View
-from ccltui.tui.chrome.help_page import help_lines
+from ccltui.tui.help_page import help_lines
 from ccltui.tui.state.answers import Findings, Query, ViewQuery
 from ccltui.tui.state.pane import Pane, Record, pane_named, register, unregister
 from ccltui.tui.state.pane_states import ListState, OwnState

@@ -10,9 +10,9 @@ from explorers import Start, appears, listed, pane, pane_text
 from nsys_exports import Export
 from textual.pilot import Pilot
 
-from ccltui.tui.actions.export import command_line
 from ccltui.tui.app import Explorer
 from ccltui.tui.engine.loader import run_load
+from ccltui.tui.export import command_line
 from ccltui.tui.panes import text_page
 from ccltui.tui.state.pane import panes_with_tabs
 from ccltui.tui.state.pane_states import OVERVIEW, REPORTS

@@ -12,10 +12,10 @@ from explorers import Settle, Start, listed, pane_text
 import ccltui
 from ccltui.demo import Spec, write_job
 from ccltui.demo.spec import Straggler
-from ccltui.tui.actions.export import rows_of
 from ccltui.tui.app import Explorer
 from ccltui.tui.engine.analysis import Analyst
 from ccltui.tui.engine.loader import run_load
+from ccltui.tui.export import rows_of
 from ccltui.tui.panes.kernels import KERNELS
 from ccltui.tui.state.compared import Compared, parsed
 from ccltui.tui.state.pane import compared

@@ -13,9 +13,9 @@ from runs_by_hand import BUCKET200 as EPOCH
 from runs_by_hand import CAPTURE_B, document, pair, put_run, with_capture
 from textual.pilot import Pilot
 
-from ccltui.tui.actions.export import command_line, rows_of
 from ccltui.tui.app import Explorer
 from ccltui.tui.engine.loader import run_load
+from ccltui.tui.export import command_line, rows_of
 from ccltui.tui.panes import runs_and_machines
 from ccltui.tui.panes.runs_and_machines import RUNS as RUNS_PANE
 from ccltui.tui.state.pane_states import CLUSTER, OVERVIEW, RANKS, RUNS

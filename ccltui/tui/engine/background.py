@@ -251,8 +251,8 @@ class Background:
         )
 
     def _export(self, scene: Scene, path: str) -> None:
-        from ccltui.tui.actions.export import write_rows  # noqa: PLC0415
         from ccltui.tui.engine.messages import Exported  # noqa: PLC0415
+        from ccltui.tui.export import write_rows  # noqa: PLC0415
 
         try:
             count = write_rows(scene, path)

@@ -9,8 +9,8 @@ import importlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from ccltui.parsers.machine_limits import trim_heap
 from ccltui.parsers.store.column_store import release
-from ccltui.parsers.system.machine_limits import trim_heap
 from ccltui.tui.engine import array_transfer
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ OF_SCREEN: Final = (
     "ccltui.tui.panes.event_drawer",
     "ccltui.tui.input.picker",
     "ccltui.tui.input.prompts",
-    "ccltui.tui.chrome.help_page",
+    "ccltui.tui.help_page",
 )
 """Modules of the process that draws."""
 OF_ANSWERS: Final = (

@@ -16,10 +16,10 @@ from textual import events
 
 from ccltui.draw.palette import Ink
 from ccltui.metrics.view.view_options import ViewOptions
-from ccltui.tui.actions import export
-from ccltui.tui.actions.action import Action, Effect, keys_of
-from ccltui.tui.actions.action_list import by_id
-from ccltui.tui.chrome.help_page import SCROLL
+from ccltui.tui import export
+from ccltui.tui.action import Action, Effect, keys_of
+from ccltui.tui.action_list import by_id
+from ccltui.tui.help_page import SCROLL
 from ccltui.tui.input.keymap import PREFIXES, Keymap, append_digit, repeated
 from ccltui.tui.input.prompts import windowed
 from ccltui.tui.moves import drawer, loss_list, view_moves
@@ -394,7 +394,7 @@ class Control:
 
     def _take(self, outcome: Outcome) -> None:
         """Apply the answer of a prompt."""
-        from ccltui.tui.actions.export import Export  # noqa: PLC0415  (keeps the readers out of the start)
+        from ccltui.tui.export import Export  # noqa: PLC0415  (keeps the readers out of the start)
 
         if isinstance(outcome, ViewOptions):
             self._app.replace_session(self._scene.session.filtered(outcome))

@@ -16,8 +16,8 @@ from ccltui.config import Config, nearest
 from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.numbers import counted
 from ccltui.report.text_layout import table
-from ccltui.tui.actions.action import Action, Bindings, Effect, keys_of, shown
-from ccltui.tui.actions.action_list import active, all_actions
+from ccltui.tui.action import Action, Bindings, Effect, keys_of, shown
+from ccltui.tui.action_list import active, all_actions
 from ccltui.tui.state.pane import Pane, all_panes
 
 if TYPE_CHECKING:

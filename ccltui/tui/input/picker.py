@@ -20,9 +20,9 @@ from ccltui.draw.palette import Ink
 from ccltui.draw.text import Line
 from ccltui.parsers import numbers
 from ccltui.parsers.errors import GrammarError
-from ccltui.tui.actions.action import Action, Bindings, keys_of, shown
-from ccltui.tui.actions.action_list import all_actions
-from ccltui.tui.chrome.chrome_lines import cut
+from ccltui.tui.action import Action, Bindings, keys_of, shown
+from ccltui.tui.action_list import all_actions
+from ccltui.tui.chrome_lines import cut
 from ccltui.tui.input.keymap import MAX_COUNT, works_in
 from ccltui.tui.input.prompted_list import Chosen, Entry, Prompt, PromptedList, misfit
 from ccltui.tui.input.prompts import goto

@@ -15,11 +15,11 @@ from msgspec.structs import replace
 
 from ccltui.draw.palette import Ink
 from ccltui.draw.text import Line
-from ccltui.tui.chrome.chrome_lines import cut
+from ccltui.tui.chrome_lines import cut
 from ccltui.tui.state.pane_states import Value
 
 if TYPE_CHECKING:
-    from ccltui.tui.actions.action import Action, Bindings
+    from ccltui.tui.action import Action, Bindings
     from ccltui.tui.state.scene import Picked, Scene
     from ccltui.tui.state.view_state import ViewState
 

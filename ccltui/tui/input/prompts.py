@@ -24,8 +24,8 @@ from ccltui.parsers.window import (
     parse_steps,
     parse_window,
 )
-from ccltui.tui.actions.action import Effect
-from ccltui.tui.actions.export import Export, export_to, suggestion
+from ccltui.tui.action import Effect
+from ccltui.tui.export import Export, export_to, suggestion
 from ccltui.tui.input.prompted_list import Prompt, PromptEnd
 from ccltui.tui.moves import drawer
 from ccltui.tui.moves.cursor import to_collective, to_time

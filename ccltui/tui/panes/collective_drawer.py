@@ -14,8 +14,7 @@ import numpy as np
 from ccltui.draw.alignment_chart import ABSENT
 from ccltui.draw.palette import KIND_INKS, Ink, filled, style_of
 from ccltui.draw.planes import HEIGHTS, Planes
-from ccltui.draw.table import Column, table
-from ccltui.draw.text import fit, spark, wrap
+from ccltui.draw.text import Column, fit, spark, table, wrap
 from ccltui.draw.timeline_chart import merged_row, shaded_row
 from ccltui.metrics.compare.step_diff import ADDED, MATCHED, MISSING_HERE
 from ccltui.parsers import numbers

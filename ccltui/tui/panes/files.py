@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ccltui.draw.palette import Ink
 from ccltui.draw.text import Line
 from ccltui.parsers import numbers
-from ccltui.parsers.missing_ranks import ranges_text
+from ccltui.parsers.window import ranges_text
 from ccltui.tui.panes.list_pane import Column, ListPane, name_column
 from ccltui.tui.state.pane_states import FILES as NAME
 from ccltui.tui.state.scene import Scene

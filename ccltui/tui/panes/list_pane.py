@@ -135,8 +135,8 @@ def aligned(
         width: cells of the pane.
         across: returns the text that a row has in place of the cells after its first, else None.
     """
-    from ccltui.draw.table import Column as Cells
-    from ccltui.draw.table import table
+    from ccltui.draw.text import Column as Cells
+    from ccltui.draw.text import table
 
     cells: list[list[str]] = []
     sizes: list[int] = []

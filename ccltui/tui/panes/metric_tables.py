@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from ccltui.draw.palette import Ink
-from ccltui.draw.table import Column, table
+from ccltui.draw.text import Column, table
 from ccltui.parsers import numbers
 from ccltui.tui.state.scene import rank_name
 

@@ -16,8 +16,7 @@ from ccltui.draw.alignment_chart import ABSENT, Columns, Rows, align
 from ccltui.draw.palette import HEAT, LEVELS, Ink
 from ccltui.draw.planes import BLANK, CURSOR, DENSITY, UPPER_HALF, Planes, put_area, put_hits
 from ccltui.draw.rank_rows import ArrowEnd, RankRow, StepMark, grown, put_arrow, timeline
-from ccltui.draw.table import Column, table
-from ccltui.draw.text import wrap
+from ccltui.draw.text import Column, table, wrap
 from ccltui.draw.timeline_chart import Selected, TimeGrid
 from ccltui.metrics.view.words import sentence
 from ccltui.parsers import numbers

@@ -13,9 +13,9 @@ from ccltui.metrics.unavailable import merged_reasons
 from ccltui.parsers import numbers
 from ccltui.parsers.columns import note_groups
 from ccltui.parsers.device_times import lost_times
-from ccltui.parsers.missing_ranks import MissingRanks, ranges_text
 from ccltui.parsers.numbers import time_text
 from ccltui.parsers.safe_text import listed, printable
+from ccltui.parsers.window import MissingRanks, ranges_text
 from ccltui.tui.state.finding_rows import details
 from ccltui.tui.state.pane import all_panes
 from ccltui.tui.state.scene import Scene, rank_name

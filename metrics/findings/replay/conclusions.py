@@ -24,9 +24,9 @@ from ccltui.metrics.findings.replay.lines.job_lines import JobLines
 from ccltui.metrics.findings.replay.lines.pass_units import BACKWARD_PASS, FORWARD_PASS, WHOLE
 from ccltui.metrics.findings.replay.savings import MAX_APART, Savings
 from ccltui.parsers.array_types import F64, Bool
-from ccltui.parsers.missing_ranks import ranges_text
 from ccltui.parsers.numbers import percent
 from ccltui.parsers.safe_text import listed
+from ccltui.parsers.window import ranges_text
 
 MIN_POINTS: Final = 4
 """Micro-batches of one worker from which a correlation is given."""

@@ -40,8 +40,8 @@ from ccltui.metrics.result import Reason
 from ccltui.metrics.view.data_quality import some_of
 from ccltui.metrics.view.words import ranks_text
 from ccltui.parsers.array_types import F64, I64, Bool
-from ccltui.parsers.missing_ranks import ranges_text
 from ccltui.parsers.numbers import percent, time_text
+from ccltui.parsers.window import ranges_text
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View

@@ -24,8 +24,8 @@ from ccltui.metrics.findings.replay.ladder import (
 from ccltui.metrics.findings.replay.savings import Savings, savings_of
 from ccltui.metrics.result import Reason
 from ccltui.parsers.array_types import F64, I64
-from ccltui.parsers.missing_ranks import ranges_text
 from ccltui.parsers.numbers import duration, percent
+from ccltui.parsers.window import ranges_text
 
 if TYPE_CHECKING:
     from ccltui.metrics.findings.replay.lines.job_lines import JobLines

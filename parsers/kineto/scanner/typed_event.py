@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from ccltui.parsers.array_types import I32, I64
 from ccltui.parsers.columns import GROUPS, MISSING, Group, Strings
-from ccltui.parsers.system.machine_limits import wants_compiled_code
+from ccltui.parsers.machine_limits import wants_compiled_code
 from ccltui.parsers.text.json_text import lenient_json
 
 Scalar = str | int | float | bool | None

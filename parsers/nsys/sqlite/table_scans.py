@@ -19,7 +19,7 @@ import numpy as np
 
 from ccltui.parsers.array_types import I32, I64
 from ccltui.parsers.columns import MISSING
-from ccltui.parsers.system.machine_limits import wants_compiled_code
+from ccltui.parsers.machine_limits import wants_compiled_code
 
 
 class Numbers(Protocol):

@@ -51,7 +51,7 @@ def test_every_item_is_called_once(count: int) -> None:
 # A callback of a weak reference, during which a signal comes.
 LOSING = """
 import signal, sys, time, weakref
-from ccltui.parsers.system.lost_signals import raise_lost_signals
+from ccltui.parsers.errors import raise_lost_signals
 
 class Target: pass
 

@@ -6,7 +6,7 @@ import pytest
 from explorers import Settle, Start
 from fakes import Plan, scene
 
-from ccltui.tui.actions.action_list import all_actions, by_id
+from ccltui.tui.action_list import all_actions, by_id
 from ccltui.tui.input.picker import Commands
 from ccltui.tui.input.prompted_list import Chosen, Prompt
 from ccltui.tui.state.pane_states import ALIGNMENT, EVENTS, OVERVIEW, TIMELINE

@@ -11,11 +11,11 @@ from fakes import scene
 from ccltui.config import Config, default_path, parse_config, read_config
 from ccltui.draw.palette import Ink
 from ccltui.parsers.errors import GrammarError
+from ccltui.tui import chrome_lines as lines
 from ccltui.tui import panes
-from ccltui.tui.actions.action import Bindings, first_key
-from ccltui.tui.actions.action_list import by_id
-from ccltui.tui.chrome import chrome_lines as lines
-from ccltui.tui.chrome.help_page import help_lines
+from ccltui.tui.action import Bindings, first_key
+from ccltui.tui.action_list import by_id
+from ccltui.tui.help_page import help_lines
 from ccltui.tui.input.keymap import Keymap, bind, checked, conflicts, key_lines, works_in
 from ccltui.tui.state.pane import pane_named
 from ccltui.tui.state.pane_states import ALIGNMENT, EVENTS, TIMELINE

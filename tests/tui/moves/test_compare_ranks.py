@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.errors import GrammarError
-from ccltui.tui.actions.export import rows_of, tabular
 from ccltui.tui.engine import analysis
+from ccltui.tui.export import rows_of, tabular
 from ccltui.tui.moves import drawer, view_moves
 from ccltui.tui.panes import collective_drawer
 from ccltui.tui.panes.steps import middle_step

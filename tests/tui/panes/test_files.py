@@ -15,7 +15,7 @@ from ccltui.parsers.columns import Note, RankTrace, SourceFile
 from ccltui.parsers.discovery.discover import Capture, Discovery, FoundFile
 from ccltui.parsers.ingest.load import Failed
 from ccltui.parsers.job import Job
-from ccltui.tui.actions.action_list import by_id
+from ccltui.tui.action_list import by_id
 from ccltui.tui.engine.messages import Fact, FilesRead, JobOpened, LoadEnded
 from ccltui.tui.moves import cursor, loss_list
 from ccltui.tui.options import ExplorerOptions

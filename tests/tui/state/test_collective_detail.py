@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from ccltui.draw.alignment_chart import ABSENT
 from ccltui.metrics.view.job_view import View
 from ccltui.metrics.view.view_options import ViewOptions
-from ccltui.tui.actions.action_list import by_id
+from ccltui.tui.action_list import by_id
 from ccltui.tui.engine.analysis import clock_of, communicators_of, nodes_of, span_of, steps_of_job
 from ccltui.tui.moves import drawer, view_moves
 from ccltui.tui.panes.collective_drawer import paint

@@ -10,7 +10,7 @@ from explorers import Settle, Start
 
 from ccltui.draw.palette import BOX, HEAT, Ink
 from ccltui.draw.text import ASCII, HALVES
-from ccltui.tui.chrome.canvas import Appearance, ground_of, styles
+from ccltui.tui.canvas import Appearance, ground_of, styles
 from ccltui.tui.options import ColorName, ExplorerOptions, ThemeName
 
 

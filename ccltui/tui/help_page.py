@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ccltui.draw.palette import Ink
 from ccltui.draw.text import Line, wrap
-from ccltui.tui.actions.action import Action, Bindings, first_key
-from ccltui.tui.actions.action_list import GROUPS, active, by_id
-from ccltui.tui.chrome.chrome_lines import cut
+from ccltui.tui.action import Action, Bindings, first_key
+from ccltui.tui.action_list import GROUPS, active, by_id
+from ccltui.tui.chrome_lines import cut
 from ccltui.tui.state.pane import pane_named
 
 _MOST_LINES = 99

@@ -12,9 +12,8 @@ from ccltui.draw.palette import Ink
 from ccltui.draw.text import ELLIPSIS, GAP, Line, Piece, clean, fit, fit_middle, wrap
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers import numbers
-from ccltui.parsers.missing_ranks import MissingRanks, ranges_text
-from ccltui.parsers.window import format_duration
-from ccltui.tui.actions.action import GENERAL, Action, first_key
+from ccltui.parsers.window import MissingRanks, format_duration, ranges_text
+from ccltui.tui.action import GENERAL, Action, first_key
 from ccltui.tui.state.pane import Pane, pane_in_view, pane_named, panes_with_tabs
 from ccltui.tui.state.pane_states import OVERVIEW
 from ccltui.tui.state.scene import Scene
@@ -322,7 +321,7 @@ def _actions(scene: Scene) -> tuple[Action, ...]:
     """Return the actions of the pane; those that need no trace while no trace is open."""
     if scene.session.job is None:
         return GENERAL
-    from ccltui.tui.actions.action_list import active  # noqa: PLC0415  (after the first paint)
+    from ccltui.tui.action_list import active  # noqa: PLC0415  (after the first paint)
 
     return active(scene.state.pane)
 

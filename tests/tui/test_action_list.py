@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from fakes import Plan, scene
 
-from ccltui.tui.actions.action import Action, Effect, shown
-from ccltui.tui.actions.action_list import GROUPS, active, all_actions, by_id
+from ccltui.tui.action import Action, Effect, shown
+from ccltui.tui.action_list import GROUPS, active, all_actions, by_id
 from ccltui.tui.input.keymap import Keymap
 from ccltui.tui.input.prompts import OF
 from ccltui.tui.panes import PANES

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from ccltui.parsers.system import machine_limits
-from ccltui.parsers.system.machine_limits import allowed_cpus, available_memory, workers_for
-from ccltui.parsers.system.scratch_folder import remove_abandoned, scratch_folder
+from ccltui.parsers import machine_limits
+from ccltui.parsers.machine_limits import allowed_cpus, available_memory, workers_for
+from ccltui.parsers.scratch_folder import remove_abandoned, scratch_folder
 
 GIB = 1 << 30
 
@@ -132,7 +132,7 @@ def test_memory_bounds_the_number_of_workers(
 
 _TWO_BLOCKS = """
 import resource
-from ccltui.parsers.system.machine_limits import keep_all_freed
+from ccltui.parsers.machine_limits import keep_all_freed
 
 keep_all_freed()
 faults = []
@@ -153,7 +153,7 @@ def test_a_large_block_that_was_freed_is_taken_again() -> None:
 HOLDER = """
 import sys, time
 from pathlib import Path
-from ccltui.parsers.system.scratch_folder import scratch_folder
+from ccltui.parsers.scratch_folder import scratch_folder
 with scratch_folder("some-", Path(sys.argv[1])) as folder:
     (folder / "columns.bin").write_bytes(b"x" * 1000)
     print(folder, flush=True)

@@ -9,7 +9,7 @@ from functools import cache
 from operator import attrgetter
 from typing import Final
 
-from ccltui.tui.actions.action import GENERAL, Action, Effect, Where, WhyNot, only
+from ccltui.tui.action import GENERAL, Action, Effect, Where, WhyNot, only
 from ccltui.tui.moves import chart_moves, drawer, loss_list, time_moves, view_moves
 from ccltui.tui.moves.cursor import no_collectives, no_time
 from ccltui.tui.panes import (

@@ -15,9 +15,9 @@ from ccltui.draw.text import Line
 from ccltui.metrics.result import Reason
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.window import Window
-from ccltui.tui.actions.action_list import by_id
-from ccltui.tui.chrome import canvas, chrome_lines
-from ccltui.tui.chrome.chrome_lines import status, whole_facts
+from ccltui.tui import canvas, chrome_lines
+from ccltui.tui.action_list import by_id
+from ccltui.tui.chrome_lines import status, whole_facts
 from ccltui.tui.moves import view_moves
 from ccltui.tui.panes import PANES
 from ccltui.tui.state.pane import pane_named

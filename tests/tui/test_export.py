@@ -18,7 +18,8 @@ from ccltui.metrics.view.job_view import View
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.window import Window
-from ccltui.tui.actions.export import (
+from ccltui.tui.engine.analysis import answer
+from ccltui.tui.export import (
     Export,
     command_line,
     export_to,
@@ -29,7 +30,6 @@ from ccltui.tui.actions.export import (
     take_picture,
     write_rows,
 )
-from ccltui.tui.engine.analysis import answer
 from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.panes.events import event_query
 from ccltui.tui.panes.metrics import METRICS as PANE
@@ -187,7 +187,7 @@ def test_a_picture_is_a_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
     assert take_picture(app, scene()).said == "picture in ccltui-alignment-2.svg"
     assert Path("ccltui-alignment-2.svg").read_text() == "<svg/>"
-    monkeypatch.setattr("ccltui.tui.actions.export.free_name", lambda *_: "ccltui-alignment-1.svg")
+    monkeypatch.setattr("ccltui.tui.export.free_name", lambda *_: "ccltui-alignment-1.svg")
     assert take_picture(app, scene()).notice == "ccltui-alignment-1.svg: File exists"
     assert not Path("elsewhere").exists()
 

@@ -20,7 +20,7 @@ from textual.widget import Widget
 from ccltui.draw.palette import Depth, Ink, Look, Theme, looks, rgb
 from ccltui.draw.text import ASCII, HALVES, Line, bar, fit
 from ccltui.parsers import numbers
-from ccltui.tui.chrome.chrome_lines import cut, spread
+from ccltui.tui.chrome_lines import cut, spread
 from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.state.scene import Scene, rank_name
 from ccltui.tui.state.session import FileState, Session

@@ -1,1 +1,0 @@
-"""Registry of actions, and the actions that export or copy."""

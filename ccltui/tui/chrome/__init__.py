@@ -1,1 +1,0 @@
-"""Lines and widgets around the panes: header, status, help, loading, theme."""

@@ -1,1 +1,0 @@
-"""Limits and services of this machine: memory, CPUs, compiled code."""
