@@ -27,6 +27,7 @@ from bench.side_files import write_side_files
 _LONGEST_S = 240.0
 _QUIET_S = 0.12
 _FIRST_S = 1.0
+_END_S = 60.0
 _FRAME_S = 0.033
 SPLASH, PAINTED = b"opening", b"help"
 """Last words of the splash's first line and of the key line, which is drawn last."""
@@ -88,6 +89,8 @@ class Screen:
         fcntl.ioctl(self.descriptor, termios.TIOCSWINSZ, size)
         self._screen = pyte.Screen(width, height)
         self._stream = pyte.ByteStream(self._screen)
+        self._unparsed = b""
+        self._used_ms = 0.0
 
     def rows(self) -> list[str]:
         """Return the lines of the screen."""
@@ -109,19 +112,24 @@ class Screen:
                 break
             last = time.perf_counter()
         data = b"".join(parts)
-        self._stream.feed(_PRIVATE.sub(b"", data))
+        self._stream.feed(_PRIVATE.sub(b"", self._unparsed + data))
+        self._unparsed = b""
         return len(data), last
 
     def cpu_until(self, sign: bytes) -> float:
-        """Return the CPU milliseconds used when ``sign`` is written, taken before it is parsed."""
-        parts: list[bytes] = []
-        while sign not in b"".join(parts[-2:]):
-            if time.perf_counter() - self.started > _LONGEST_S:
-                raise TimeoutError(b"".join(parts).decode(errors="replace"))
-            parts.append(os.read(self.descriptor, 1 << 20))
-            used = self.cpu_ms()
-        self._stream.feed(_PRIVATE.sub(b"", b"".join(parts)))
-        return used
+        """Return the CPU milliseconds used when ``sign`` is written, taken before it is parsed.
+
+        What was read behind it counts for the next call.
+        """
+        while sign not in self._unparsed:
+            left = _LONGEST_S - (time.perf_counter() - self.started)
+            if not select.select([self.descriptor], [], [], max(left, 0.0))[0]:
+                raise TimeoutError(self._unparsed.decode(errors="replace"))
+            self._unparsed += os.read(self.descriptor, 1 << 20)
+            self._used_ms = self.cpu_ms()
+        before, _, self._unparsed = self._unparsed.partition(sign)
+        self._stream.feed(_PRIVATE.sub(b"", before + sign))
+        return self._used_ms
 
     def wait_until(self, holds: Callable[[list[str]], bool]) -> None:
         """Read until a condition on the rows of the screen is true."""
@@ -159,10 +167,7 @@ class Screen:
 
     def close(self) -> None:
         """Terminate the child."""
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGTERM)
-        os.close(self.descriptor)
-        os.waitpid(self.pid, 0)
+        end_child(self.pid, self.descriptor)
 
 
 KINDS: tuple[tuple[str, str, str], ...] = (
@@ -346,6 +351,25 @@ def _cost(presses: Sequence[tuple[int, float, float]]) -> Pressed:
     return Pressed(
         statistics.median(sizes), max(sizes), statistics.median(times), p95, statistics.median(cpu)
     )
+
+
+def end_child(pid: int, descriptor: int) -> None:
+    """Terminate a child and close its terminal.
+
+    Raises:
+        TimeoutError: It did not end, and was killed.
+    """
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGTERM)
+    os.close(descriptor)
+    end = time.monotonic() + _END_S
+    while time.monotonic() < end:
+        if os.waitpid(pid, os.WNOHANG)[0]:
+            return
+        time.sleep(0.01)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    raise TimeoutError(f"it did not end within {_END_S:g} s of SIGTERM")
 
 
 def _exec_explorer(command: Sequence[str]) -> None:

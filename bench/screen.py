@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import pty
 import re
 import select
-import signal
 import struct
 import sys
 import termios
@@ -17,6 +15,7 @@ from pathlib import Path
 
 import pyte
 
+from bench.keys import end_child
 from bench.results import OpeningTimes
 
 ROWS, COLUMNS = 40, 120
@@ -41,10 +40,7 @@ def time_first_opening(directory: Path, cache: Path, ranks: int) -> OpeningTimes
     try:
         return _time_states(descriptor, started, f"{ranks}/{ranks}")
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGTERM)
-        os.close(descriptor)
-        os.waitpid(pid, 0)
+        end_child(pid, descriptor)
 
 
 def _exec_explorer(command: list[str]) -> None:

@@ -18,6 +18,6 @@ def test_both_are_measured_until_their_frame_is_there(
     names = [line[:14].strip() for line in lines[:3]]
     splash, frame, bare = (float(line[14:].split()[0]) for line in lines[:3])
     assert names == ["splash", "first frame", "bare Textual"]
-    assert 0 < splash < frame
+    assert 0 < splash <= frame  # equal where a busy machine reads both at once
     assert bare > 0
     assert lines[3].startswith("first frame / bare: ")

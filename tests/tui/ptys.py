@@ -14,7 +14,7 @@ import struct
 import sys
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from screens import Terminal
@@ -65,13 +65,17 @@ class Program:
 
     def wait_for(self, text: str) -> None:
         """Wait until a text stands on the screen."""
+        self.wait_until(lambda rows: any(text in row for row in rows), repr(text))
+
+    def wait_until(self, holds: Callable[[list[str]], bool], what: str) -> None:
+        """Wait until a condition on the rows of the screen is true, and for silence."""
         deadline = time.monotonic() + _LONGEST_S
         while time.monotonic() < deadline:
             self.drain(0.1)
-            if any(text in row for row in self.terminal.text()):
+            if holds(self.terminal.text()):
                 self.drain()
                 return
-        raise AssertionError(f"{text!r} never came:\n" + "\n".join(self.terminal.text()))
+        raise AssertionError(f"{what} never came:\n" + "\n".join(self.terminal.text()))
 
     def read_to_end(self) -> str:
         """Everything that comes until the program closes its terminal."""
@@ -93,8 +97,13 @@ class Program:
         return self.ended
 
     def exit_code(self) -> int:
-        """Code of a program that has ended."""
-        _, status = os.waitpid(self.pid, 0)
+        """Code of a program that has ended, or does so soon."""
+        deadline = time.monotonic() + _LONGEST_S
+        ended, status = os.waitpid(self.pid, os.WNOHANG)
+        while not ended:
+            assert time.monotonic() < deadline, "it has not ended"
+            time.sleep(0.01)
+            ended, status = os.waitpid(self.pid, os.WNOHANG)
         self.ended = True
         return os.waitstatus_to_exitcode(status)
 
