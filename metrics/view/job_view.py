@@ -30,7 +30,7 @@ from ccltui.metrics.collectives.matching.match import (
 )
 from ccltui.metrics.collectives.matching.validity import TestedEnds
 from ccltui.metrics.facts import fact
-from ccltui.metrics.model.calls import Calls, calls_of, streams_of, untimed_calls_of
+from ccltui.metrics.model.calls import Calls, KnownCalls, calls_of, streams_of, untimed_calls_of
 from ccltui.metrics.model.communicator_groups import (
     CommGroup,
     GroupTable,
@@ -82,6 +82,7 @@ class JobFacts:
         self.degrees = degrees
         self._recorded: dict[str, Calls] = {}
         self._listed_before: Calls | None = None
+        self._known_calls: KnownCalls | None = None
         self._remembered: dict[object, Any] = {}
         self._tested_ends: dict[int, TestedEnds] = {}  # until clocks are known
         kept = {} if previous is None else {id(f.trace.events): f for f in previous.ranks.values()}
@@ -122,15 +123,21 @@ class JobFacts:
     @fact("calls")
     def _list_calls(self, label: str) -> Calls:
         facts = self.ranks[label]
-        with facts.held():  # `calls_of` gives the columns back
-            found = calls_of(
-                facts.trace,
-                work=facts.work,
-                classes=facts.classes,
-                group_index=self._table.index[label],
-                groups=self.stated_groups,
+        with facts.held():  # listing the calls gives the columns back
+            work, classes, trace = facts.work, facts.classes, facts.trace
+            index, known = self._table.index[label], self._known_calls
+            found = (
+                None
+                if known is None
+                else known.of_rank(trace, work=work, classes=classes, group_index=index)
             )
-        found = found.sharing(self._listed_before)
+            if found is None:
+                groups = self.stated_groups
+                found = calls_of(
+                    trace, work=work, classes=classes, group_index=index, groups=groups
+                )
+                found = found.sharing(self._listed_before)
+                self._known_calls = KnownCalls.of(trace, found, classes, index) or known
         self._listed_before = found
         if self.is_large:
             facts.forget_launches()

@@ -24,8 +24,8 @@ import mmap
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from functools import cache, cached_property
+from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Final, Literal
 
@@ -287,11 +287,15 @@ class MappedColumns:
         self._lock = threading.Lock()
         self._fresh: RankTrace | None = None  # the trace, once it was read again
         self._tables: dict[str, tuple[int, int]] = {}
+        self.packed: dict[str, list[str]] = {}
+        """Names of the columns that are unpacked when they are used, by group."""
         for column in columns:
             _require_fit(column, len(data))
             table = sys.intern(column.name.partition("/")[0])
             if table not in self._tables or column.name.endswith("/start_ns"):
                 self._tables[table] = column.length, column.first
+            if column.packed:
+                self.packed.setdefault(table, []).append(column.name.partition("/")[2])
 
     def __contains__(self, name: str) -> bool:
         return self._place(name) is not None
@@ -307,16 +311,6 @@ class MappedColumns:
         if not self._encoded:
             self._encoded = self.place.encoded
         return place_of(name, self._encoded)
-
-    @cached_property
-    def packed(self) -> Mapping[str, list[str]]:
-        """Names of the columns that are unpacked when they are used, by group."""
-        found: dict[str, list[str]] = {}
-        for column in self.place.columns:
-            if column.packed:
-                group, _, name = column.name.partition("/")
-                found.setdefault(group, []).append(name)
-        return found
 
     @property
     def groups(self) -> list[str]:

@@ -9,8 +9,10 @@ import pytest
 from factories import Coll, Event, allreduce, job, kernel, launch, rank_trace, step, world
 from msgspec.structs import replace
 
-from ccltui.metrics.model.calls import DTYPES, Calls, dtype_index
+from ccltui.metrics.model import calls as listing
+from ccltui.metrics.model.calls import DTYPES, Calls, KnownCalls, dtype_index
 from ccltui.metrics.model.classify import TYPES
+from ccltui.metrics.model.rank_facts import RankFacts
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.columns import ProcessGroup, RankTrace
 
@@ -207,3 +209,107 @@ def _of_one_value(table: Any) -> Any:
         if len(column) and (column == column[0]).all():
             columns[name] = np.broadcast_to(column[:1], column.shape)
     return type(table)(**columns)
+
+
+def many_calls(late_us: int, *, moved: int = 0) -> RankTrace:
+    """Three hundred collectives between products, of which ``moved`` - 1 lie after all of them."""
+    names = ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(int)", SENDRECV)
+    gpu = []
+    for i in range(300):
+        coll = Coll("allreduce", 1024 + i % 3, 1024 + i % 3, "Float", seq=i)
+        at = 10 * i if i >= moved or not i else 10 * (i + 301)
+        gpu += [
+            kernel("gemm", at + late_us, 2),
+            kernel(names[i % 2], 10 * i + 4 + late_us, 3 + i % 5, coll=coll),
+        ]
+    marks = [step(0, 0, 1000), step(1, 1000, 9000)]
+    return rank_trace(0, gpu=gpu, annotations=marks, groups=[world(2)], world_size=2)
+
+
+def known_and_listed(first: RankTrace, second: RankTrace) -> tuple[Calls | None, Calls]:
+    """Calls of the second trace by those of the first, and as they are listed."""
+    lists, group_index = [], np.zeros(1, np.int32)
+    for trace in (first, second):
+        facts = RankFacts(trace)
+        given = {"work": facts.work, "classes": facts.classes, "group_index": group_index}
+        groups = View(job(trace)).facts.stated_groups
+        lists.append((given, listing.calls_of(trace, groups=groups, **given)))  # type: ignore[arg-type]
+    (given, calls), (others, listed) = lists
+    known = KnownCalls.of(first, calls, given["classes"], group_index)  # type: ignore[arg-type]
+    assert known is not None
+    return known.of_rank(second, **others), listed  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("moved", [0, 40])
+@pytest.mark.parametrize("late_us", [0, 7, 990])
+def test_calls_of_a_rank_with_the_same_work_follow_from_those_of_another(
+    late_us: int, moved: int
+) -> None:
+    found, listed = known_and_listed(many_calls(0), many_calls(late_us, moved=moved))
+
+    assert found is not None
+    assert (found.source, found.event_group) == (listed.source, listed.event_group)
+    assert found.rows.numbers.tolist() == listed.rows.numbers.tolist()
+    for column in listed.__struct_fields__:
+        one, other = getattr(found, column), getattr(listed, column)
+        if isinstance(other, np.ndarray):
+            assert one.dtype == other.dtype, column
+            assert one.tolist() == other.tolist(), column
+
+
+@pytest.mark.parametrize("column", ["name", "category", "track", "args"])
+def test_calls_of_other_kernels_are_listed_anew(column: str) -> None:
+    trace = many_calls(7)
+    gpu = trace.group("gpu")
+    changed = np.array(getattr(gpu, column))
+    changed[1] = changed[3] if column in ("name", "args") else changed[1] + 1
+    columns = {name: getattr(gpu, name) for name, _ in type(gpu).COLUMNS} | {column: changed}
+    other = replace(trace, events={**trace.events, "gpu": type(gpu)(**columns)})
+
+    assert known_and_listed(many_calls(0), other)[0] is None
+
+
+@pytest.mark.parametrize("column", listing._STATED)
+def test_calls_with_other_metadata_are_listed_anew(column: str) -> None:
+    trace = many_calls(7)
+    table = trace.collective_args
+    changed = np.array(getattr(table, column))
+    changed[5] = 0 if changed[5] else 1
+    columns = {name: getattr(table, name) for name, _ in type(table).COLUMNS} | {column: changed}
+    other = replace(trace, collective_args=type(table)(**columns))
+
+    known = KnownCalls.of(*known_inputs(many_calls(0)))
+    assert known is not None
+    facts = RankFacts(other)
+    index = np.zeros(1, np.int32)
+    assert known.of_rank(other, work=facts.work, classes=facts.classes, group_index=index) is None
+
+
+def known_inputs(trace: RankTrace) -> tuple[RankTrace, Calls, Any, Any]:
+    facts, index = RankFacts(trace), np.zeros(1, np.int32)
+    groups = View(job(trace)).facts.stated_groups
+    found = listing.calls_of(
+        trace, work=facts.work, classes=facts.classes, group_index=index, groups=groups
+    )
+    return trace, found, facts.classes, index
+
+
+def test_calls_of_a_rank_with_other_names_or_groups_are_listed_anew() -> None:
+    known = KnownCalls.of(*known_inputs(many_calls(0)))
+    assert known is not None
+    trace = many_calls(7)
+    facts, index = RankFacts(trace), np.zeros(1, np.int32)
+    given = {"work": facts.work, "classes": facts.classes}
+
+    assert known.of_rank(trace, **given, group_index=index) is not None  # type: ignore[arg-type]
+    assert known.of_rank(trace, **given, group_index=index + 1) is None  # type: ignore[arg-type]
+    texts = [text.replace("RING", "TREE") for text in trace.strings]
+    renamed = replace(trace, strings=type(trace.strings).of(texts))
+    assert known.of_rank(renamed, **given, group_index=index) is None  # type: ignore[arg-type]
+
+
+def test_few_calls_and_calls_without_a_group_are_not_kept_for_other_ranks() -> None:
+    trace, calls, classes, index = known_inputs(many_calls(0))
+
+    assert KnownCalls.of(trace, calls.take(np.arange(200)), classes, index) is None
+    assert KnownCalls.of(trace, calls, classes, np.full(1, -1, np.int32)) is None
