@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ccltui.parsers.columns import Note
     from ccltui.parsers.discovery.discover import FoundFile
     from ccltui.parsers.job import Job
-    from ccltui.schemas.documents import DoctorFile, DoctorNote
+    from ccltui.report.documents import DoctorFile, DoctorNote
 
 _DESCRIPTION = """\
 List every file of a trace directory with its detected kind, read the traces, check whether the

@@ -17,9 +17,8 @@ from ccltui.commands.loading import LoadOptions, add_functions, use_functions
 from ccltui.commands.measure import ALL_METRICS, check_overrides, choose_metrics
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError, TraceError, internal_error
-from ccltui.report.csv_text import csv_text
 from ccltui.report.output import print_message, require_target, write_report
-from ccltui.report.result_rows import cell_text
+from ccltui.report.result_rows import cell_text, csv_text
 from ccltui.report.text_layout import code, escaped, markdown_table, table, text_bytes
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ import msgspec
 from ccltui import arguments as args
 from ccltui import exit_codes
 from ccltui.parsers.errors import GrammarError
+from ccltui.report import compared_documents, documents
+from ccltui.report.documents import DOCUMENTS
 from ccltui.report.output import write_report
 from ccltui.report.text_layout import table, text_bytes
-from ccltui.schemas import comparisons, documents
-from ccltui.schemas.documents import DOCUMENTS
 
 
 def schema_text(name: str) -> bytes:
@@ -22,7 +22,9 @@ def schema_text(name: str) -> bytes:
     document = DOCUMENTS[name]
     forms, types = msgspec.json.schema_components(document.types, ref_template="#/$defs/{name}")
     for type_name, schema in types.items():
-        _describe(schema, getattr(documents, type_name, None) or getattr(comparisons, type_name))
+        _describe(
+            schema, getattr(documents, type_name, None) or getattr(compared_documents, type_name)
+        )
     if "Details" in types:  # the keys of each metric are beside the envelope
         types["Details"]["additionalProperties"] = True
     schema = {

@@ -19,8 +19,8 @@ from ccltui.metrics.model.dimensions import DIMS
 from ccltui.metrics.view.instances import matched_calls
 from ccltui.parsers.array_types import Bool
 from ccltui.parsers.columns import GROUPS, MISSING, Events, Group, RankTrace
-from ccltui.report.csv_text import csv_text
 from ccltui.report.output import streamed
+from ccltui.report.result_rows import csv_text
 
 if TYPE_CHECKING:
     import pyarrow

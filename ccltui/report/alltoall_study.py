@@ -43,10 +43,10 @@ from ccltui.parsers.nsys.typed_table import Provenance, Section
 from ccltui.parsers.numbers import counted, duration
 from ccltui.parsers.safe_text import safe_text
 from ccltui.parsers.window import Window, format_window
-from ccltui.report.csv_text import csv_text
 from ccltui.report.json_document import SCHEMA_VERSION
 from ccltui.report.nsys_writers import Units, cells, header, is_text
 from ccltui.report.printable_json import json_bytes
+from ccltui.report.result_rows import csv_text
 from ccltui.report.text_layout import Align, table, text_bytes
 
 _AXIS: Final = 6  # columns left of the picture: "100 % "

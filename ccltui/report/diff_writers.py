@@ -11,9 +11,8 @@ from ccltui.metrics.compare.comparable import Check, Comparability
 from ccltui.metrics.compare.compare_runs import Comparison, Row
 from ccltui.parsers.numbers import decimal_size
 from ccltui.parsers.safe_text import safe_text
-from ccltui.report.csv_text import csv_text
 from ccltui.report.printable_json import json_bytes
-from ccltui.report.result_rows import cell_text
+from ccltui.report.result_rows import cell_text, csv_text
 from ccltui.report.text_layout import escaped, markdown_table, table, text_bytes
 
 if TYPE_CHECKING:
@@ -23,8 +22,8 @@ if TYPE_CHECKING:
         ProfileComparison,
         ProfileRow,
     )
-    from ccltui.schemas import comparisons
-    from ccltui.schemas.comparisons import ComparedField, RunComparability, RunRow
+    from ccltui.report import compared_documents
+    from ccltui.report.compared_documents import ComparedField, RunComparability, RunRow
 
     ProfileWriter = Callable[[ProfileComparison], bytes]
 
@@ -277,7 +276,7 @@ def profile_gate_values(found: ProfileComparison) -> dict[str, Any]:
 
 def _profile_json(found: ProfileComparison) -> bytes:
     """One document, indented by 2."""
-    document: comparisons.DiffProfiles = {
+    document: compared_documents.DiffProfiles = {
         "schema_version": SCHEMA_VERSION,
         "a": _profile_side(found.a),
         "b": _profile_side(found.b),
@@ -351,7 +350,7 @@ def _mean_us(calls: Calls | None) -> float | None:
     return None if calls is None else calls.mean_ns / 1e3
 
 
-def _times(calls: Calls | None) -> comparisons.ProfileTimes | None:
+def _times(calls: Calls | None) -> compared_documents.ProfileTimes | None:
     if calls is None:
         return None
     return {
@@ -363,7 +362,7 @@ def _times(calls: Calls | None) -> comparisons.ProfileTimes | None:
     }
 
 
-def _profile_side(profile: Profile) -> comparisons.ProfileSide:
+def _profile_side(profile: Profile) -> compared_documents.ProfileSide:
     return {
         "name": profile.name,
         "texts": list(profile.texts),

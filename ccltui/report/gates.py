@@ -24,7 +24,7 @@ from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.safe_text import listed, safe_text
 
 if TYPE_CHECKING:
-    from ccltui.schemas import documents
+    from ccltui.report import documents
 
 
 _OPERATORS: Final[Mapping[str, Callable[[float, float], bool]]] = MappingProxyType(

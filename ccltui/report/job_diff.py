@@ -13,16 +13,15 @@ from ccltui.metrics.compare.job_changes import CollectiveChange, TimeChange, Wor
 from ccltui.metrics.compare.job_side import JobTable
 from ccltui.metrics.compare.metric_changes import MetricChange
 from ccltui.parsers.numbers import decimal_size
-from ccltui.report.csv_text import csv_text
 from ccltui.report.diff_writers import check_records
 from ccltui.report.overview_text import part_name
 from ccltui.report.printable_json import json_bytes
-from ccltui.report.result_rows import cell_text
+from ccltui.report.result_rows import cell_text, csv_text
 from ccltui.report.text_layout import Align, escaped, markdown_table, table, text_bytes
 
 if TYPE_CHECKING:
     from ccltui.metrics.compare.job_side import Work
-    from ccltui.schemas import comparisons
+    from ccltui.report import compared_documents
 
 MOST_ROWS: Final = 20
 """Rows of a table of text; csv and json have all of them."""
@@ -302,7 +301,7 @@ BASIS: Final = {
 }
 
 
-def document(found: JobComparison) -> comparisons.DiffJobs:
+def document(found: JobComparison) -> compared_documents.DiffJobs:
     """Return the JSON document, ``schema_version`` 1."""
     return {
         "schema_version": SCHEMA_VERSION,
@@ -383,7 +382,7 @@ def gate_values(found: JobComparison) -> dict[str, Any]:
     }
 
 
-def time_record(row: TimeChange) -> comparisons.TimeChange:
+def time_record(row: TimeChange) -> compared_documents.TimeChange:
     """Return a time of both sides with its difference and interval."""
     known, is_noise = row.is_beyond is not None, row.is_beyond is False
     return {
@@ -399,23 +398,25 @@ def time_record(row: TimeChange) -> comparisons.TimeChange:
     }
 
 
-def _by_name(rows: Iterable[comparisons.WorkChange]) -> dict[str, comparisons.WorkChange]:
+def _by_name(
+    rows: Iterable[compared_documents.WorkChange],
+) -> dict[str, compared_documents.WorkChange]:
     """Rows by name; of several with one name the one that is listed first."""
-    values: dict[str, comparisons.WorkChange] = {}
+    values: dict[str, compared_documents.WorkChange] = {}
     for row in rows:
         values.setdefault(row["name"], row)
     return values
 
 
-def _kernel(found: JobComparison, row: WorkChange) -> comparisons.KernelChange:
+def _kernel(found: JobComparison, row: WorkChange) -> compared_documents.KernelChange:
     return {**_work(found, row), "class": row.key[1] or None}
 
 
-def _operator(found: JobComparison, row: WorkChange) -> comparisons.OperatorChange:
+def _operator(found: JobComparison, row: WorkChange) -> compared_documents.OperatorChange:
     return {**_work(found, row), "shapes": row.key[1] or None}
 
 
-def _work(found: JobComparison, row: WorkChange) -> comparisons.WorkChange:
+def _work(found: JobComparison, row: WorkChange) -> compared_documents.WorkChange:
     return {
         **time_record(row.time),
         "name": row.key[0],
@@ -425,7 +426,7 @@ def _work(found: JobComparison, row: WorkChange) -> comparisons.WorkChange:
     }
 
 
-def _work_of(work: Work | None, table: JobTable) -> comparisons.WorkOfSide | None:
+def _work_of(work: Work | None, table: JobTable) -> compared_documents.WorkOfSide | None:
     if work is None:
         return None
     return {
@@ -437,7 +438,7 @@ def _work_of(work: Work | None, table: JobTable) -> comparisons.WorkOfSide | Non
     }
 
 
-def _collective(row: CollectiveChange) -> comparisons.CollectiveChange:
+def _collective(row: CollectiveChange) -> compared_documents.CollectiveChange:
     key = row.key
     return {
         **time_record(row.time),
@@ -449,7 +450,7 @@ def _collective(row: CollectiveChange) -> comparisons.CollectiveChange:
     }
 
 
-def _metric(row: MetricChange) -> comparisons.MetricChange:
+def _metric(row: MetricChange) -> compared_documents.MetricChange:
     return {
         "name": row.name,
         "label": row.title,
@@ -463,7 +464,7 @@ def _metric(row: MetricChange) -> comparisons.MetricChange:
     }
 
 
-def _side(side: JobTable, num_steps: int) -> comparisons.JobSide:
+def _side(side: JobTable, num_steps: int) -> compared_documents.JobSide:
     return {
         "name": side.name,
         "job": side.job,

@@ -21,7 +21,7 @@ from ccltui.report.gates import Verdict
 
 if TYPE_CHECKING:
     from ccltui.parsers.job import Job
-    from ccltui.schemas import documents
+    from ccltui.report import documents
 
 SCHEMA_VERSION: Final = 1
 

@@ -26,9 +26,9 @@ from msgspec.structs import replace
 from ccltui.metrics.nsys_reports.report import Report, ReportColumn
 from ccltui.parsers.errors import GrammarError, TraceError
 from ccltui.parsers.safe_text import safe_text
-from ccltui.report.csv_text import csv_text
 from ccltui.report.output import check_target, print_message, require_target, write_report
 from ccltui.report.printable_json import printable_json
+from ccltui.report.result_rows import csv_text
 
 TIME_UNITS: Final[Mapping[str, str]] = {
     "ns": "ns",

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 from ccltui.parsers import plug_ins
 from ccltui.parsers.errors import TraceError
 from ccltui.report.json_document import Report, document, head, result_dict
-from ccltui.report.result_rows import HEADER, Row, rows_of
+from ccltui.report.result_rows import HEADER, Row, csv_text, rows_of
 from ccltui.report.text_layout import table, text_bytes
 
 _WIDEST_VALUE: Final = 32
@@ -42,8 +42,6 @@ def write_csv(report: Report) -> bytes:
     blocks = (
         rows_of(entry.result, entry.headline, detail=report.detail) for entry in report.entries
     )
-    from ccltui.report.csv_text import csv_text  # noqa: PLC0415  (1 ms, one format of several)
-
     return csv_text([HEADER, *(row.cells for block in blocks for row in block)]).encode()
 
 

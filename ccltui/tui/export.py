@@ -19,8 +19,8 @@ from ccltui.parsers import numbers
 from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.safe_text import safe_text
 from ccltui.parsers.window import Window, format_ranks, format_steps, format_window
-from ccltui.report.csv_text import csv_text
 from ccltui.report.output import require_target, write_new_file
+from ccltui.report.result_rows import csv_text
 from ccltui.tui.moves import drawer
 from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.state.pane import Record, drawer_shows, pane_in_view

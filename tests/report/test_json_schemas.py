@@ -19,7 +19,7 @@ from ccltui import cli  # noqa: E402
 from ccltui.commands import ccl_metrics_command  # noqa: E402
 from ccltui.commands.schema_command import schema_text  # noqa: E402
 from ccltui.demo import Spec, write_job  # noqa: E402
-from ccltui.schemas.documents import DOCUMENTS  # noqa: E402
+from ccltui.report.documents import DOCUMENTS  # noqa: E402
 
 NAMES = (
     *("alltoall", "card-lint", "ccl-metrics", "diff-jobs", "diff-profiles", "diff-runs", "doctor"),

@@ -16,7 +16,6 @@ from ccltui.metrics.nsys_reports.make_report import REPORTS, make_report
 from ccltui.metrics.nsys_reports.report import Report
 from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.nsys.report_tables import read_report_tables
-from ccltui.report.csv_text import csv_text
 from ccltui.report.nsys_writers import (
     are_paired,
     pair,
@@ -25,6 +24,7 @@ from ccltui.report.nsys_writers import (
     target_of,
     write_reports,
 )
+from ccltui.report.result_rows import csv_text
 
 EXPECTED: dict[str, list[str]] = json.loads(
     Path(__file__).with_name("nsys_2023_4_formats.json").read_text()

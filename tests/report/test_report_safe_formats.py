@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccltui.report.csv_text import Cell, csv_text
 from ccltui.report.printable_json import printable_json
+from ccltui.report.result_rows import Cell, csv_text
 from ccltui.report.text_layout import code, escaped, table_row
 
 

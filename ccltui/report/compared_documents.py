@@ -1,4 +1,4 @@
-"""Types of the JSON documents of ``ccltui diff``, as those of `ccltui.schemas.documents`."""
+"""Types of the JSON documents of ``ccltui diff``, as those of `ccltui.report.documents`."""
 
 from __future__ import annotations
 

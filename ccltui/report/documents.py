@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal, NotRequired, TypedDict
 
 from msgspec import Meta, Struct
 
-from ccltui.schemas.comparisons import DiffJobs, DiffProfiles, DiffRuns, Version
+from ccltui.report.compared_documents import DiffJobs, DiffProfiles, DiffRuns, Version
 
 Status = Annotated[
     Literal["ok", "partial", "unavailable"],
