@@ -703,24 +703,24 @@ def idle_gaps(work, idle, pieces, calls, int64_t never):
 def before_and_last(const int64_t[::1] start, const int64_t[::1] end, const int64_t[::1] by_end):
     """See ``path_lane.before_and_last``; ``by_end`` are the pieces sorted by end."""
     cdef Py_ssize_t piece, place = 0
-    cdef int64_t before = -1, last = 0
-    before_array, last_array = np.empty((2, len(start)), np.int64)
-    cdef int64_t[::1] befores = before_array
-    cdef int64_t[::1] lasts = last_array
+    cdef int32_t before = -1, last = 0
+    before_array, last_array = np.empty((2, len(start)), np.int32)
+    cdef int32_t[::1] befores = before_array
+    cdef int32_t[::1] lasts = last_array
     with nogil:
         for piece in range(start.shape[0]):
             while place < by_end.shape[0] and end[by_end[place]] <= start[piece]:
-                before = by_end[place]
+                before = <int32_t> by_end[place]
                 place += 1
             befores[piece] = before
             if end[piece] >= end[last]:
-                last = piece
+                last = <int32_t> piece
             lasts[piece] = last
     return before_array, last_array
 
 
 def along(
-    const int64_t[::1] before, const int64_t[::1] jump, int64_t piece, int64_t outside
+    const int32_t[::1] before, const int32_t[::1] jump, int64_t piece, int64_t outside
 ):
     """Pieces of one lane back to the next that leads to another lane, and that piece or -1.
 

@@ -28,7 +28,7 @@ from ccltui.metrics.model.kernel_names import bare_name
 from ccltui.metrics.model.rank_steps import NOT_LAUNCHED
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import refuse
-from ccltui.metrics.view.rank_view import FOREVER_NS
+from ccltui.metrics.view.rank_view import FOREVER_NS, in_turn
 from ccltui.parsers.array_types import I32, I64
 from ccltui.parsers.columns import MISSING
 
@@ -53,18 +53,19 @@ class Lane:
         rows = np.flatnonzero(gpu.dur_ns > 0)  # work without duration delays nothing
         self.start, length = gpu.start_ns.take(rows), gpu.dur_ns.take(rows)
         self.end = self.start + length
-        self.rows = with_ties_by_name(rows, self.start, length, gpu.name, rank.trace.strings)
+        rows = with_ties_by_name(rows, self.start, length, gpu.name, rank.trace.strings)
+        self.rows = rows.astype(np.int32)
         self.before, self._ends_last = before_and_last(self.start, self.end)
-        self.jump_lane = np.full(len(self.rows), MISSING, np.int64)
-        self.jump_to = np.full(len(self.rows), MISSING, np.int64)
+        self.jump_lane = np.full(len(self.rows), MISSING, np.int32)
+        self.jump_to = np.full(len(self.rows), MISSING, np.int32)
 
     @cached_property
-    def of_call(self) -> I64:
+    def of_call(self) -> I32:
         """Piece of work of each of the rank's calls, -1 for a call without duration."""
         calls = self.rank.recorded_calls
         if calls.event_group != "gpu":
-            return np.full(len(calls), MISSING, np.int64)
-        piece = np.full(len(self.rank.facts.classes), MISSING, np.int64)
+            return np.full(len(calls), MISSING, np.int32)
+        piece = np.full(len(self.rank.facts.classes), MISSING, np.int32)
         piece[self.rows] = np.arange(len(self.rows))
         return piece[calls.rows.of("gpu")]
 
@@ -123,7 +124,7 @@ def with_ties_by_name(rows: I64, start: I64, length: I64, name: I32, strings: St
     return found
 
 
-def before_and_last(start_ns: I64, end_ns: I64) -> tuple[I64, I64]:
+def before_and_last(start_ns: I64, end_ns: I64) -> tuple[I32, I32]:
     """Return, for each piece, its predecessor, and the piece that ends last among those up to it.
 
     Args:
@@ -131,18 +132,19 @@ def before_and_last(start_ns: I64, end_ns: I64) -> tuple[I64, I64]:
         end_ns: ends of the pieces, after their starts.
 
     Returns:
-        Indices, int64: the piece that ended last before each piece began, -1 without any, and the
+        Indices, int32: the piece that ended last before each piece began, -1 without any, and the
         piece that ends last among those up to it. Of several that end together the last one.
     """
     by_end = np.argsort(end_ns, kind="stable")  # quick: ends are nearly in order
     if available():
         from ccltui.metrics.arrays import _passes  # noqa: PLC0415
 
-        found: tuple[I64, I64] = _passes.before_and_last(start_ns, end_ns, by_end)
+        found: tuple[I32, I32] = _passes.before_and_last(start_ns, end_ns, by_end)
         return found
     place = np.searchsorted(end_ns[by_end], start_ns, side="right") - 1
-    before = np.where(place >= 0, by_end[place], MISSING)
-    reaches = np.where(end_ns == np.maximum.accumulate(end_ns), np.arange(len(end_ns)), 0)
+    before = np.where(place >= 0, by_end[place], MISSING).astype(np.int32)
+    pieces = np.arange(len(end_ns), dtype=np.int32)
+    reaches = np.where(end_ns == np.maximum.accumulate(end_ns), pieces, np.int32(0))
     return before, np.maximum.accumulate(reaches)
 
 
@@ -187,7 +189,7 @@ class Walk:
         self.view = view
         ranks = [rank for rank in view.ranks if rank.facts.has_device]
         ranks.sort(key=lambda rank: (rank.rank is None, rank.rank, rank.label))
-        self.lanes = [Lane(rank) for rank in ranks]
+        self.lanes = [Lane(rank) for rank in in_turn(ranks)]
         self.index = {rank.label: i for i, rank in enumerate(ranks)}
         for arrived in view.arrivals.groups:
             self._link_to_last_arrival(arrived)

@@ -19,7 +19,7 @@ import numpy as np
 from msgspec import Struct, structs
 
 from ccltui.metrics.arrays.intervals import Intervals, union
-from ccltui.metrics.arrays.reductions import distinct_values
+from ccltui.metrics.arrays.reductions import distinct_values, unique_inverse
 from ccltui.metrics.arrays.typical import lower_median
 from ccltui.metrics.confidence import Level
 from ccltui.metrics.device.device_time import device_ranks
@@ -27,9 +27,10 @@ from ccltui.metrics.facts import fact
 from ccltui.metrics.findings.rank_time.idle_causes import causes_of, idle_of
 from ccltui.metrics.findings.replay.ladder import ladder_of
 from ccltui.metrics.findings.replay.lines.step_lines import main_rows
-from ccltui.metrics.model.classify import COMP, TYPES
+from ccltui.metrics.model.classify import COMP, TYPES, distinct
 from ccltui.metrics.model.kernel_names import bare_name
 from ccltui.metrics.unavailable import Refusal
+from ccltui.metrics.view.rank_view import in_turn
 from ccltui.parsers.array_types import F64, I64, Bool
 from ccltui.parsers.columns import RankTrace
 
@@ -434,17 +435,12 @@ def _speeds(ranks: Sequence[RankView]) -> Speeds | None:
     if len(ranks) < 2:
         return None
     names: dict[str, int] = {}
-    tables = [_table(rank, names) for rank in ranks]
-    ids = distinct_values(np.concatenate([steps for _, _, steps in tables]))
-    cells = len(names), len(ids)
-    total = np.zeros((len(ranks), *cells))
-    count = np.zeros_like(total)
-    for place, (name, dur, step) in enumerate(tables):
-        at = name * len(ids) + np.searchsorted(ids, step)
-        size = len(names) * len(ids)
-        # whole nanoseconds: float64 sums them exactly
-        total[place] = np.bincount(at, weights=dur, minlength=size).reshape(cells)
-        count[place] = np.bincount(at, minlength=size).reshape(cells)
+    tables = [_table(rank, names) for rank in in_turn(ranks)]
+    ids = distinct_values(np.concatenate([steps for _, steps, _ in tables]))
+    total, count = np.zeros((2, len(ranks), len(names), len(ids)))
+    for place, (mine, steps, sums) in enumerate(tables):
+        at = mine[:, np.newaxis], np.searchsorted(ids, steps)
+        total[place][at], count[place][at] = sums
     if not total.any():
         return None
     mean = np.where(count > 0, total / np.maximum(count, 1), np.nan)
@@ -489,22 +485,31 @@ def _over_ranks(values: F64) -> F64:
     return np.asarray(np.take_along_axis(ordered, place[np.newaxis], axis=0)[0])
 
 
-def _table(rank: RankView, names: dict[str, int]) -> tuple[I64, F64, I64]:
-    """Return name, duration and step of each kernel that computes."""
+def _table(rank: RankView, names: dict[str, int]) -> tuple[I64, I64, F64]:
+    """Return names, steps, and time and number of the kernels that compute, [2, names, steps]."""
     gpu = rank.trace.group("gpu")
     rows = np.flatnonzero((rank.facts.classes == COMP) & rank.starts_inside & (gpu.name >= 0))
+    texts = distinct(gpu.name[rows])
     codes = np.zeros(len(rank.trace.strings), np.int64)
-    for one in distinct_values(gpu.name[rows]).tolist():
+    for one in texts:
         codes[one] = names.setdefault(bare_name(rank.trace.text(one)), len(names))
-    name = codes[gpu.name[rows]]
-    start = gpu.start_ns[rows]
+    mine, name = unique_inverse(codes[gpu.name[rows]])
+    steps, step = unique_inverse(_steps(rank, name, gpu.start_ns[rows]))
+    at, shape = name * len(steps) + step, (len(mine), len(steps))
+    # whole nanoseconds: float64 sums them exactly
+    sums = [np.bincount(at, one, mine.size * steps.size) for one in (gpu.dur_ns[rows], None)]
+    return mine, steps, np.array(sums, np.float64).reshape(2, *shape)
+
+
+def _steps(rank: RankView, name: I64, start_ns: I64) -> I64:
+    """Return the step of each kernel, of a window without steps its part."""
     if not rank.by_steps:
-        return name, gpu.dur_ns[rows].astype(np.float64), _parts(name, start)
+        return _parts(name, start_ns)
     windows = rank.step_windows
     starts = np.array([one for _, one, _ in windows], np.int64)
     ids = np.array([step for step, _, _ in windows], np.int64)
-    at = np.clip(np.searchsorted(starts, start, side="right") - 1, 0, max(len(ids) - 1, 0))
-    return name, gpu.dur_ns[rows].astype(np.float64), ids[at]
+    at = np.clip(np.searchsorted(starts, start_ns, side="right") - 1, 0, max(len(ids) - 1, 0))
+    return np.asarray(ids[at])
 
 
 def _parts(name: I64, start_ns: I64) -> I64:
