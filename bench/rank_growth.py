@@ -87,8 +87,14 @@ def superlinear(few: Counter[str], many: Counter[str], times: int) -> list[str]:
 
 
 def cost_of_steps(directory: Path, cache: Path, measure: Measure[_Cost]) -> dict[str, _Cost]:
-    """Return the cost of every step of ``--metric all`` for one directory, in order."""
+    """Return the cost of every step of ``--metric all`` for one directory, in order.
+
+    As the command does, metrics are told which others follow. Jobs of every size are worked on as
+    large ones, whose ranks are released: where a small one keeps what a large one computes again,
+    the exponents would be those of the change from one to the other.
+    """
     from ccltui.metrics import registry  # noqa: PLC0415  (the measuring process stays small)
+    from ccltui.metrics.metric import Metric, expect  # noqa: PLC0415
     from ccltui.metrics.view.job_view import View  # noqa: PLC0415
     from ccltui.parsers.job import Job, open_job  # noqa: PLC0415
 
@@ -97,11 +103,17 @@ def cost_of_steps(directory: Path, cache: Path, measure: Measure[_Cost]) -> dict
     metrics = [metric for metric in registry.metrics().values() if metric.in_all]
     found["open"] = measure(lambda: opened.append(open_job(directory, cache_dir=cache)))
     view = View(opened[0])
+    view.facts.is_large = True
+
+    def run(metric: Metric) -> None:
+        expect(view, metrics[metrics.index(metric) :])
+        metric.run(view)
+
     steps: dict[str, Callable[[], object]] = {
         "calls and groups": lambda: view.facts.named_calls,
         "matching and clocks": lambda: view.matches,
         "arrivals": lambda: view.arrivals,
-        **{metric.name: lambda metric=metric: metric.run(view) for metric in metrics},  # type: ignore[misc]
+        **{metric.name: lambda metric=metric: run(metric) for metric in metrics},  # type: ignore[misc]
     }
     for name, step in steps.items():
         found[name] = measure(step)
