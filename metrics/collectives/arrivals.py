@@ -18,11 +18,19 @@ the collectives at which given ranks waited for each other: lateness is counted 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 from msgspec import Struct
 
-from ccltui.metrics.arrays.by_column import lowest, take_columns, take_rows, zeros
+from ccltui.metrics.arrays.by_column import (
+    highest,
+    lowest,
+    take_columns,
+    take_rows,
+    together,
+    zeros,
+)
 from ccltui.metrics.arrays.reductions import row_max, row_min, rows_by_value
 from ccltui.metrics.collectives.clocks.clock_model import RESIDUALS, ClockModel
 from ccltui.metrics.collectives.matching.match import (
@@ -65,18 +73,41 @@ _GENERIC = TYPES.index("Generic")
 _BROADCAST = TYPES.index("Broadcast")
 
 
-class Lateness(Struct, frozen=True):
+class Lateness(Struct, frozen=True, dict=True):
     """One measure of lateness of n instances with m members each.
 
-    ``wait_ns`` is how long each member waited for the last one (int64 [n, m]), ``lag_ns`` the
-    longest of these waits (int64 [n]), ``last`` the member that arrived last (int32 [n]), NO_RANK
-    where the lag is not above the floor. Where an instance lacks a member or its members disagree
-    all are -1.
+    A member waits by how far its time (``times_ns``, int64 [n, m]) is from that of the last one
+    (``last_ns``, int64 [n]): durations are longer than it, starts are earlier (``are_starts``).
+    ``lag_ns`` is the longest wait (int64 [n]), ``last`` the member that arrived last (int32 [n]),
+    NO_RANK where the lag is not above the floor. Where an instance lacks a member or its members
+    disagree lag, waits and last are -1.
     """
 
-    wait_ns: I64
+    times_ns: I64
+    last_ns: I64
     lag_ns: I64
     last: I32
+    are_starts: bool
+
+    @cached_property
+    def wait_ns(self) -> I64:
+        """How long each member waited for the last one, int64 [n, m]."""
+        return self._waits(slice(None))
+
+    @property
+    def waited_ns(self) -> I64:
+        """Sum of the waits of each member, int64 [m]; no table of all is made."""
+        count, members = self.times_ns.shape
+        found = np.empty(members, np.int64)
+        for some in together(count, members):
+            found[some] = self._waits(some).sum(axis=0)
+        return found
+
+    def _waits(self, members: slice) -> I64:
+        times, last = self.times_ns[:, members], self.last_ns[:, np.newaxis]
+        wait = last - times if self.are_starts else times - last
+        wait[self.lag_ns < 0] = MISSING
+        return np.asarray(wait)
 
     @property
     def late_ns(self) -> I64:
@@ -91,7 +122,10 @@ class Lateness(Struct, frozen=True):
 
     def take(self, rows: Bool | I64 | slice) -> Lateness:
         """Return the lateness of some instances: a mask, indices or a slice."""
-        return Lateness(self.wait_ns[rows], self.lag_ns[rows], self.last[rows])
+        if isinstance(rows, slice) and rows == slice(None):
+            return self
+        times, last = self.times_ns[rows], self.last_ns[rows]
+        return Lateness(times, last, self.lag_ns[rows], self.last[rows], self.are_starts)
 
 
 class GroupArrivals(Struct, frozen=True):
@@ -215,18 +249,22 @@ def drawn_floor(floor_ns: int) -> int:
 
 def clock_free(dur_ns: I64, floor_ns: int) -> Lateness:
     """Return lateness from durations alone, int64 ns [n, m] of complete instances."""
-    return _lateness(dur_ns - row_min(dur_ns)[:, np.newaxis], floor_ns)
+    shortest = row_min(dur_ns)
+    lag = row_max(dur_ns) - shortest
+    last = _named(lowest(dur_ns), lag, floor_ns)
+    return Lateness(dur_ns, shortest, lag, last, are_starts=False)
 
 
 def by_start(start_ns: I64, floor_ns: int) -> Lateness:
     """Return lateness from starts on one clock, int64 ns [n, m] of complete instances."""
-    return _lateness(row_max(start_ns)[:, np.newaxis] - start_ns, floor_ns)
+    latest = row_max(start_ns)
+    lag = latest - row_min(start_ns)
+    last = _named(highest(start_ns), lag, floor_ns)
+    return Lateness(start_ns, latest, lag, last, are_starts=True)
 
 
-def _lateness(wait_ns: I64, floor_ns: int) -> Lateness:
-    lag = row_max(wait_ns)
-    last = np.where(lag > floor_ns, lowest(wait_ns), NO_RANK).astype(np.int32)
-    return Lateness(wait_ns, lag, last)
+def _named(last: I64, lag_ns: I64, floor_ns: int) -> I32:
+    return np.where(lag_ns > floor_ns, last, NO_RANK).astype(np.int32)
 
 
 def _arrivals(
@@ -252,8 +290,10 @@ def _arrivals(
         match=match,
         start_ns=start,
         dur_ns=dur,
-        clock_free=_expanded(clock_free(dur[chosen], floor_ns), usable),
-        by_start=_expanded(by_start(start[chosen], floor_ns), usable) if starts_known else None,
+        clock_free=_expanded(clock_free(dur[chosen], floor_ns), usable, dur),
+        by_start=_expanded(by_start(start[chosen], floor_ns), usable, start)
+        if starts_known
+        else None,
         eligible=usable & _awaits_all(match),
         confidence=_confidence(match, _exchanges(match, start, dur) if starts_known else None),
     )
@@ -298,15 +338,14 @@ def _confidence(match: GroupMatch, exchanges: Bool | None) -> I8:
     return np.minimum(match.confidence, limit).astype(np.int8)
 
 
-def _expanded(part: Lateness, usable: Bool) -> Lateness:
-    """Expand the lateness of usable instances to all, with -1 for the others."""
+def _expanded(part: Lateness, usable: Bool, times_ns: I64) -> Lateness:
+    """Expand the lateness of usable instances to all, whose times are given."""
     if usable.all():
         return part
-    n, m = len(usable), part.wait_ns.shape[1]
-    wait, lag = np.full((n, m), MISSING, np.int64), np.full(n, MISSING, np.int64)
-    last = np.full(n, NO_RANK, np.int32)
-    wait[usable], lag[usable], last[usable] = part.wait_ns, part.lag_ns, part.last
-    return Lateness(wait, lag, last)
+    edge, lag = np.full((2, len(usable)), MISSING, np.int64)
+    last = np.full(len(usable), NO_RANK, np.int32)
+    edge[usable], lag[usable], last[usable] = part.last_ns, part.lag_ns, part.last
+    return Lateness(times_ns, edge, lag, last, part.are_starts)
 
 
 class SyncPoints(Struct, frozen=True):

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from msgspec import Struct
 
+from ccltui.metrics.arrays.by_column import together
 from ccltui.metrics.arrays.reductions import distinct_values, row_max, row_min, row_sum
 from ccltui.metrics.arrays.statistics import microseconds, ratio
 from ccltui.metrics.collectives.arrivals import (
@@ -32,9 +33,6 @@ MIN_EVEN_PART = 0.25
 """A step counts as late from this part of an even share of the caused wait on."""
 TRANSIENT_SHARE = 0.8
 """Share of the caused wait in one step from which on a pattern is transient."""
-
-_TOGETHER = 1 << 15
-"""Times that are looked at together: 256 KiB, which stay in the cache of a core."""
 
 Pattern = Literal["persistent", "recurring", "transient"]
 
@@ -76,9 +74,7 @@ class Chosen(Struct, frozen=True, dict=True):
         last = np.empty(len(self.members), np.int64)
         first_end = self.start_ns[:, 0] + self.dur_ns[:, 0]
         last_end = first_end.copy()
-        together = max(_TOGETHER // len(self), 1)
-        for begin in range(0, len(last), together):
-            some = slice(begin, begin + together)
+        for some in together(len(self), len(last)):
             end = self.start_ns[:, some] + self.dur_ns[:, some]
             last[some] = end.max(axis=0)
             np.minimum(first_end, row_min(end), out=first_end)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -168,6 +169,40 @@ def distinct(ids: I32) -> list[int]:
     return [i for i in distinct_values(ids).tolist() if i >= 0]
 
 
+FEW_TEXTS: Final = 512
+"""Strings up to which all are looked at, once for all ranks that have the same."""
+
+
+def few_texts(strings: Strings) -> tuple[str, ...] | None:
+    """Return the strings of a rank, the same object for all ranks with the same; None of many.
+
+    What follows from them alone need not be found again for each rank: which names occur in a
+    column of 10,000 rows takes longer to find than all else that is asked of them.
+    """
+    if len(strings) > FEW_TEXTS:
+        return None
+    return _texts(strings.blob.tobytes(), strings.offsets.tobytes())
+
+
+@lru_cache(maxsize=64)
+def _texts(blob: bytes, offsets: bytes) -> tuple[str, ...]:
+    found = Strings(np.frombuffer(blob, np.uint8), np.frombuffer(offsets, np.int64))
+    return tuple(found)
+
+
+@lru_cache(maxsize=64)
+def _classes_named(texts: tuple[str, ...]) -> I8:
+    """Class of device work by its name alone, int8 [name]; the last entry serves the id -1."""
+    named = [_class_named(text) for text in texts]
+    return np.array([*named, COMP], np.int8)
+
+
+def _class_named(text: str) -> int:
+    if text == _MTIA_COPY:
+        return MEM
+    return COMM if is_collective_kernel(text) else COMP
+
+
 def classes_of(trace: RankTrace, group: Group = "gpu") -> I8:
     """Return COMM, COMP or MEM for each row of the rank's ``gpu`` events, int8.
 
@@ -179,10 +214,12 @@ def classes_of(trace: RankTrace, group: Group = "gpu") -> I8:
     kernel is computation.
     """
     gpu = trace.group(group)
-    names = distinct(gpu.name)
-    named = {i: COMM for i in names if is_collective_kernel(trace.text(i))}
-    named |= {i: MEM for i in names if trace.text(i) == _MTIA_COPY}
-    classes = per_name(trace.strings, gpu.name, named, COMP)
+    texts = few_texts(trace.strings)
+    if texts is None:
+        named = {i: _class_named(trace.text(i)) for i in distinct(gpu.name)}
+        classes = per_name(trace.strings, gpu.name, named, COMP)
+    else:
+        classes = _classes_named(texts).take(gpu.name)
     memory = [i for i in distinct(gpu.category) if trace.text(i).lower() in _MEMORY_CATEGORIES]
     if memory:
         classes[any_name(trace.strings, gpu.category, memory)] = MEM

@@ -217,7 +217,7 @@ def _aligned(view: View, chosen: Sequence[Chosen], labels: Sequence[str]) -> dic
     residual = view.clocks.residual_p95_ns
     wait: dict[str, int] = {}
     for members, lateness in known:
-        for member, total in zip(members.tolist(), lateness.wait_ns.sum(axis=0), strict=True):
+        for member, total in zip(members.tolist(), lateness.waited_ns, strict=True):
             wait[labels[member]] = wait.get(labels[member], 0) + int(total)
     return {
         **lag_tables.summary(np.concatenate([lateness.lag_ns for _, lateness in known])),

@@ -441,6 +441,8 @@ def _by_peer(
 ) -> dict[int, I64]:
     """Return the rows of one kind by input index of the other side, ascending in time."""
     calls = item.calls
+    if is_one_value(calls.kind) and calls.kind[0] not in (kind, SENDRECV):
+        return {}
     peer = calls.dst if kind == SEND else calls.src
     rows = np.flatnonzero((calls.kind == kind) | ((calls.kind == SENDRECV) & (peer >= 0)))
     peers = np.asarray(peer[rows], np.int64)

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from ccltui.metrics.arrays.by_column import together
 from ccltui.metrics.arrays.reductions import (
     counts_up,
     distinct_values,
@@ -184,10 +185,15 @@ def end_deviation(end_ns: I64) -> F64:
     """Return the deviation of each end from the median end of its instance, float64 ns [n, m].
 
     ``end_ns`` is int64 [n, m] with every member present. Differences are taken before the
-    median, so that times since the epoch lose no precision as floats.
+    median, so that times since the epoch lose no precision as floats. Some instances are looked at
+    at a time: of all, each of four tables between is as large as the result.
     """
-    relative = np.ascontiguousarray(end_ns - end_ns[:, :1]).astype(np.float64)
-    return relative - median_along(relative, 1)[:, np.newaxis]
+    found = np.empty(end_ns.shape, np.float64)
+    for some in together(*end_ns.shape[::-1]):
+        end = np.ascontiguousarray(end_ns[some])
+        relative = (end - end[:, :1]).astype(np.float64)
+        np.subtract(relative, median_along(relative, 1)[:, np.newaxis], out=found[some])
+    return found
 
 
 class Deviations(Struct, frozen=True, dict=True):

@@ -9,7 +9,7 @@ its data loader, its profiler and the CUDA and HIP runtimes write; ranges that o
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from typing import Final
 
@@ -19,7 +19,7 @@ from msgspec import Struct
 from ccltui.metrics.arrays.intervals import Intervals, long_gaps, union
 from ccltui.metrics.arrays.reductions import distinct_values, unique_inverse
 from ccltui.metrics.model.calls import Calls
-from ccltui.metrics.model.classify import COMM, COMP, TYPES, any_name, distinct
+from ccltui.metrics.model.classify import COMM, COMP, TYPES, any_name, distinct, few_texts
 from ccltui.metrics.model.rank_facts import RankFacts
 from ccltui.parsers.array_types import I32, I64, Bool
 from ccltui.parsers.columns import MISSING, Events, Group, RankTrace
@@ -293,13 +293,37 @@ def host_cause(group: Group, name: str) -> str | None:
 
 
 def _names_by_cause(trace: RankTrace) -> dict[str, dict[Group, list[int]]]:
-    """Return the name ids of each group of events that fit the rule of each cause."""
+    """Return the name ids that fit the rule of each cause, by the group that the rule is for.
+
+    Of few names all are returned, of many those that occur in the group.
+    """
+    texts = few_texts(trace.strings)
+    if texts is not None:
+        return _fitting(texts)
+    return _by_cause(
+        (group, name, trace.text(name))
+        for group in _RULED
+        for name in distinct(trace.group(group).name)
+    )
+
+
+@lru_cache(maxsize=64)
+def _fitting(texts: tuple[str, ...]) -> dict[str, dict[Group, list[int]]]:
+    return _by_cause((group, i, text) for group in _RULED for i, text in enumerate(texts))
+
+
+def _by_cause(names: Iterable[tuple[Group, int, str]]) -> dict[str, dict[Group, list[int]]]:
     found: dict[str, dict[Group, list[int]]] = {rule.cause: {} for rule in RULES}
-    for group in dict.fromkeys(group for rule in RULES for group in rule.patterns):
-        for name in distinct(trace.group(group).name):
-            for cause in _causes_named(group, trace.text(name)):
-                found[cause].setdefault(group, []).append(name)
+    for group, name, text in names:
+        for cause in _causes_named(group, text):
+            found[cause].setdefault(group, []).append(name)
     return found
+
+
+_RULED: Final[tuple[Group, ...]] = tuple(
+    dict.fromkeys(group for rule in RULES for group in rule.patterns)
+)
+"""Groups of events that rules are for."""
 
 
 @lru_cache(maxsize=1 << 14)

@@ -66,4 +66,5 @@ def test_columns_with_the_lowest_numbers(columns: int) -> None:
     first, second = by_column.two_lowest(values)
 
     assert first.tolist() == by_column.lowest(values).tolist() == ordered[:, 0].tolist()
+    assert first.tolist() == by_column.highest(-values).tolist()
     assert second.tolist() == ordered[:, 1].tolist()
