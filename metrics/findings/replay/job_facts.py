@@ -226,6 +226,12 @@ class JobFacts:
 
     def _copy_wait_ns(self, rank: int) -> int:
         facts = self._view.facts.ranks[self._job.labels[rank]]
+        found = self._copy_wait_of(facts, rank)
+        if self._view.facts.is_large:
+            facts.forget_intervals()
+        return found
+
+    def _copy_wait_of(self, facts: RankFacts, rank: int) -> int:
         gpu = facts.trace.group("gpu")
         names = [one for one in distinct(gpu.name) if _PEER.search(facts.trace.text(one))]
         if not names:

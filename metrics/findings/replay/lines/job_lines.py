@@ -350,11 +350,12 @@ class JobLines(Struct, frozen=True, dict=True):
     def _connected(self, calls: Bool) -> list[I64]:
         """Sets of ranks that the calls in a mask connect to each other; each is in one instance."""
         table = self.table
-        linked = np.flatnonzero(calls)
-        rank, instance = table.rank[table.line[linked]], table.instance[linked]
-        label = np.arange(len(self.labels))
+        linked = slice(None) if calls.all() else np.flatnonzero(calls)
+        rank = table.rank.astype(np.int32).take(table.line[linked])
+        instance = table.instance[linked]
+        label = np.arange(len(self.labels), dtype=np.int32)
         while True:
-            lowest = np.full(len(table.transfer_ns), len(label))
+            lowest = np.full(len(table.transfer_ns), len(label), np.int32)
             np.minimum.at(lowest, instance, label[rank])
             changed = label.copy()
             np.minimum.at(changed, rank, lowest[instance])

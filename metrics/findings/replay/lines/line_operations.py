@@ -27,7 +27,7 @@ from ccltui.metrics.findings.replay.lines.pass_units import (
     pass_sizes,
     pipeline_units,
 )
-from ccltui.metrics.findings.replay.lines.shared_positions import Positions, Program
+from ccltui.metrics.findings.replay.lines.shared_positions import Positions, Program, in_lines
 from ccltui.metrics.findings.replay.lines.step_lines import (
     LONG_GAP_NS,
     QUEUED_NS,
@@ -308,20 +308,27 @@ class _Template(NamedTuple):
 class _Times(NamedTuple):
     """Start and end of the calls of lines, [lines, calls], with what may be wrong with them.
 
-    A call may begin ``slack`` before the end of one that it waits for, and only ROUNDING_NS where
+    A call may begin `slack` before the end of one that it waits for, and only ROUNDING_NS where
     its own launch is recorded (``launched``, by call).
     """
 
     started: I64
     ended: I64
-    slack: I64
+    rounding_ns: int
     launched: Bool
 
     @classmethod
     def of(cls, table: CallTable, every: I64, rounding_ns: int) -> _Times:
-        started, length = table.start_ns[every], table.dur_ns[every]
-        slack = np.clip(CALL_SHARE * length, ROUNDING_NS, max(rounding_ns, ROUNDING_NS))
-        return cls(started, started + length, slack, np.asarray(table.launched[every].any(axis=0)))
+        started = in_lines(table.start_ns, every)
+        ended = started + in_lines(table.dur_ns, every)
+        launched = np.asarray(in_lines(table.launched, every).any(axis=0))
+        return cls(started, ended, max(rounding_ns, ROUNDING_NS), launched)
+
+    def slack(self, line: int, calls: I64) -> F64:
+        """How long before the end of calls of a line another one may begin, ns."""
+        length = self.ended[line].take(calls) - self.started[line].take(calls)
+        found: F64 = np.clip(CALL_SHARE * length, ROUNDING_NS, self.rounding_ns)
+        return found
 
 
 def line_operations(
@@ -555,8 +562,6 @@ def _template(
     count = int(table.first_call[lines[0] + 1]) - begin
     mine = np.arange(begin, begin + count)
     every = table.first_call[lines][:, np.newaxis] + np.arange(count)
-    started = table.start_ns[every]
-    ended = started + table.dur_ns[every]
     never = found.resumed[mine] < 0
     at_wait = np.where(never, size, np.clip(found.resumed[mine], 0, size))
     at_post = np.minimum(np.clip(found.posted[mine], 0, size), at_wait)
@@ -569,7 +574,7 @@ def _template(
     is_recv = table.kind[mine] == RECV
     times = _Times.of(table, every, rounding_ns)
     level = _followed(times, at_wait, last == 0)
-    in_turn = np.lexsort((ended.mean(axis=0), is_recv, level, last, at_wait))
+    in_turn = np.lexsort((times.ended.mean(axis=0), is_recv, level, last, at_wait))
     turn = np.empty(count, np.int64)
     turn[in_turn] = np.arange(count) - np.searchsorted(at_wait[in_turn], at_wait[in_turn])
     visible = in_turn[last[in_turn] == 0]
@@ -598,7 +603,7 @@ def _template(
     )
     single = np.zeros((len(lines), len(at)), np.bool_)
     single[:, 2 * count : 2 * count + extra] = ~shown
-    when = np.concatenate((started.mean(axis=0), np.zeros(count + extra + len(edges) + 1)))
+    when = np.concatenate((times.started.mean(axis=0), np.zeros(count + extra + len(edges) + 1)))
     order = np.lexsort((when, place, at))
     at = at[order]
     stops = np.array([unit.stop for unit in units], np.int64)
@@ -625,7 +630,8 @@ def _waits_of_lines(
         Places of calls, positions of waits, and which lines show each, [lines, waits].
     """
     every, at_wait = calls
-    row, nth = np.nonzero(table.waited[every] & (table.resumed[every] < at_wait))
+    shown_early = in_lines(table.waited, every) & (in_lines(table.resumed, every) < at_wait)
+    row, nth = np.nonzero(shown_early)
     one = every[row, nth]
     at, instance = table.resumed[one], table.instance[one]
     before, start, _, _ = own.along(lines[row], at)
@@ -662,9 +668,15 @@ def _followed(times: _Times, at_wait: I64, visible: Bool) -> I64:
 def _after(times: _Times, calls: I64, waits: I64) -> Bool:
     """Whether each call began after the end of a wait on every line."""
     found = np.ones(len(calls), np.bool_)
-    for start, end, slack in zip(times.started, times.ended, times.slack, strict=True):
-        allowed = np.where(times.launched[calls], ROUNDING_NS, slack[waits])
-        found &= start[calls] >= end[waits] - allowed
+    launched = times.launched[calls]
+    is_told = bool(launched.all())
+    allowed: F64 | int = ROUNDING_NS
+    for line, (start, end) in enumerate(zip(times.started, times.ended, strict=True)):
+        if not is_told:
+            allowed = np.where(launched, ROUNDING_NS, times.slack(line, waits))
+        found &= start.take(calls) >= end.take(waits) - allowed
+        if not found.any():
+            break
     return found
 
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import median_along
@@ -120,6 +121,9 @@ OUTLIERS: Final = 0.1
 """Share of the lines that may begin a call without a launch record earlier than it is posted."""
 
 
+_Kind = TypeVar("_Kind", bound=np.generic)
+
+
 class Program(Struct, frozen=True):
     """Lines that make the same calls on one stage.
 
@@ -167,7 +171,7 @@ def positions(table: CallTable, sizes: I64, stage: I64) -> Positions:
         first = table.first_call[lines]
         count = int(table.first_call[lines[0] + 1] - first[0])
         at = first[:, np.newaxis] + np.arange(count)
-        share = table.waited[at].mean(axis=0)
+        share = in_lines(table.waited, at).mean(axis=0)
         is_recv, is_sent = receives[at[0]], sends[at[0]]
         share = np.where(_never_hidden(table, at), 1.0, share)
         awaited = is_recv | (share > np.where(is_sent, SENDS_WAITED_SHARE, WAITED_SHARE))
@@ -202,13 +206,25 @@ def positions(table: CallTable, sizes: I64, stage: I64) -> Positions:
     return Positions(programs, posted, np.where(waits, resumed, -1), hidden)
 
 
+def in_lines(values: npt.NDArray[_Kind], at: I64) -> npt.NDArray[_Kind]:
+    """Return values at places [lines, calls], those of a line in a row; a view where lines are too.
+
+    Mostly all lines run one program: a copy of a column of all calls takes tens of MB.
+    """
+    count = at.shape[1]
+    if len(at) and (np.diff(at[:, 0]) == count).all():
+        begin = int(at[0, 0])
+        return values[begin : begin + at.size].reshape(at.shape)
+    return values[at]
+
+
 def _latest(table: CallTable, at: I64) -> I32:
     """Latest first kernel behind each call; where most lines saw what waits for it, that of most.
 
     Without launch records an error of the times puts single lines behind the kernel that waits.
     """
-    latest: I32 = table.resumed[at].max(axis=0)
-    unlaunched = ~table.launched[at].any(axis=0)
+    latest: I32 = in_lines(table.resumed, at).max(axis=0)
+    unlaunched = ~in_lines(table.launched, at).any(axis=0)
     if not unlaunched.any():
         return latest
     agreed = _most_common(table.resumed[at], table.waited[at])
@@ -238,7 +254,8 @@ def _never_hidden(table: CallTable, at: I64) -> Bool:
     What follows waits for them, also where a pause of the host behind them hides that.
     """
     _, kind = np.unique(table.token[at[0]], return_inverse=True)
-    hidden = (table.posted[at] < table.resumed[at]).any(axis=0) | (table.kind[at[0]] == SEND)
+    hidden = (in_lines(table.posted, at) < in_lines(table.resumed, at)).any(axis=0)
+    hidden |= table.kind[at[0]] == SEND
     return np.asarray(np.bincount(kind.reshape(-1), weights=hidden)[kind.reshape(-1)] == 0)
 
 
@@ -251,12 +268,12 @@ def _earliest(table: CallTable, at: I64, queued: Bool, is_sent: Bool) -> I32:
     A call is not posted before the one that kept it. A send is posted at the end of its pass, which
     has as many kernels as the others of its direction.
     """
-    early: I32 = table.posted[at].min(axis=0)
-    unlaunched = ~table.launched[at].any(axis=0)
+    early: I32 = in_lines(table.posted, at).min(axis=0)
+    unlaunched = ~in_lines(table.launched, at).any(axis=0)
     if unlaunched.any():
         fewest = np.sort(table.posted[at], axis=0)[int(OUTLIERS * len(at))]
         early = np.where(unlaunched, fewest, early)
-    kept = queued[at].all(axis=0)
+    kept = in_lines(queued, at).all(axis=0)
     kept_sends = np.flatnonzero(kept & is_sent)
     for place in np.flatnonzero(kept & ~is_sent).tolist():
         before = int(table.behind[at[0, place]] - at[0, 0])
