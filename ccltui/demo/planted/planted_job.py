@@ -10,7 +10,7 @@ import gc
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -22,7 +22,7 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from ccltui.demo import simulate
-from ccltui.demo.kineto_writer import header, trace_name, write
+from ccltui.demo.kineto_writer import compact_file, header, trace_name
 from ccltui.demo.planted.job_spec import (
     ALL_STAGES,
     DEVICE_ONLY,
@@ -285,10 +285,9 @@ def _built(spec: JobSpec) -> PlantedJob:
         schedule = _records(recorder, topology, tapes[rank], calls)
         body = RankEvents(schedule, 0, 52_000 + 13 * rank, rank % spec.gpus_per_node, lean=True)
         rows = sorted(_at_level([*body.host, *body.gpu], level), key=_in_file)
-        rows = [_on_clock(spec, rank, row) for row in damaged(rows, damage, spec.seed)]
         top = header(recorder, topology, rank) | {"host_name": spec.host_name(rank)}
-        written = write(rows, top, base_ns=0, name="", layout="compact")
-        files[trace_name(rank)] = written.text.encode("ascii")
+        rows = damaged(rows, damage, spec.seed)
+        files[trace_name(rank)] = compact_file(rows, top, clock_of(spec, spec.host_of(rank)))
     return PlantedJob(spec, files, StepTimes.of(job))
 
 
@@ -547,28 +546,23 @@ ORIGIN_NS = 600_000_000_000
 """Time 0 of the true clock after the base."""
 
 
-def recorded_ns(spec: JobSpec, host: int, true_ns: int) -> int:
-    """Time after the base that a host records for a true time."""
+def clock_of(spec: JobSpec, host: int) -> Callable[[int], int]:
+    """Return what gives the time after the base that a host records for a true time.
+
+    That is as its file states it, where the recorder rounds.
+    """
     offsets, drifts = spec.clock_offsets_ns, spec.clock_drifts_ppb
-    offset = offsets[host] if host < len(offsets) else 0
+    zero_ns = ORIGIN_NS + (offsets[host] if host < len(offsets) else 0)
     drift = drifts[host] if host < len(drifts) else 0
-    return ORIGIN_NS + offset + true_ns + true_ns * drift // 1_000_000_000
 
+    def exact(true_ns: int) -> int:
+        return zero_ns + true_ns + true_ns * drift // 1_000_000_000
 
-def written_ns(spec: JobSpec, time_ns: int) -> int:
-    """The same as its file states it, where the recorder rounds."""
-    if spec.times == "us":
-        return time_ns // 1_000 * 1_000
-    if spec.times == "float32":
-        since_ns = time_ns - ORIGIN_NS + SINCE_NS
+    def microseconds(true_ns: int) -> int:
+        return exact(true_ns) // 1_000 * 1_000
+
+    def single_precision(true_ns: int) -> int:
+        since_ns = exact(true_ns) - ORIGIN_NS + SINCE_NS
         return int(float(np.float32(since_ns / 1e9)) * 1e9) + ORIGIN_NS - SINCE_NS
-    return time_ns
 
-
-def _on_clock(spec: JobSpec, rank: int, row: Event) -> Event:
-    """A row as the clock of the host has it."""
-    start_ns, end_ns = (
-        written_ns(spec, recorded_ns(spec, spec.host_of(rank), one))
-        for one in (row.start_ns, row.start_ns + row.dur_ns)
-    )
-    return replace(row, start_ns=start_ns, dur_ns=end_ns - start_ns)
+    return {"us": microseconds, "float32": single_precision}.get(spec.times, exact)
