@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING, Any, Final
 
@@ -333,6 +332,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _measured(tasks: Sequence[Task], jobs: int | None) -> list[Row]:
     """Measure all tasks, several at a time in processes; return rows in the order of the tasks."""
+    from ccltui.parsers.ingest.worker_pool import Executor  # noqa: PLC0415
     from ccltui.parsers.machine_limits import MAX_WORKERS, allowed_cpus  # noqa: PLC0415
 
     workers = min(jobs or min(allowed_cpus(), MAX_WORKERS), len(tasks))
@@ -341,7 +341,7 @@ def _measured(tasks: Sequence[Task], jobs: int | None) -> list[Row]:
     # Each process reads its files without further processes.
     alone = [structs.replace(one, loading=one.loading.changed(jobs=1)) for one in tasks]
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_ignore_interrupts)
+    pool = Executor(workers, mp_context=context, initializer=_ignore_interrupts)
     try:
         futures = [pool.submit(measure_directory, task) for task in alone]
         return [_row(task, future) for task, future in zip(tasks, futures, strict=True)]

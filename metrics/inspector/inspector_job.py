@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import lru_cache
 from pathlib import Path
@@ -19,7 +18,7 @@ from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.provenance import require_traces
 from ccltui.parsers.errors import DamagedColumnsError, TraceError, contained
 from ccltui.parsers.ingest.rank_worker import start_worker
-from ccltui.parsers.ingest.worker_pool import StopPipe, starting
+from ccltui.parsers.ingest.worker_pool import Executor, StopPipe, starting
 from ccltui.parsers.inspector import NCCL_INSPECTOR
 from ccltui.parsers.inspector.read_records import read_inspector, read_records
 from ccltui.parsers.inspector.record_columns import (
@@ -129,7 +128,7 @@ def _read_all(tasks: Sequence[_Task]) -> list[str]:
         return [_into_store(task) for task in tasks]
     context = multiprocessing.get_context("spawn")
     stop = StopPipe(context)
-    pool = ProcessPoolExecutor(
+    pool = Executor(
         workers, mp_context=context, initializer=start_worker, initargs=(None, stop.looked_at)
     )
     try:

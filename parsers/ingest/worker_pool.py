@@ -21,7 +21,7 @@ from functools import partial
 from multiprocessing import resource_tracker
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from msgspec import Struct, field
 
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from multiprocessing.context import BaseContext
 
     from ccltui.parsers.found_files import FoundFile
+
+R = TypeVar("R")
 
 _POLL_S = 0.05
 _SAFE_PATH = "PYTHONSAFEPATH"
@@ -85,6 +87,11 @@ class StopPipe:
         """Say stop; a second time does nothing."""
         self._held.close()
 
+    @property
+    def is_set(self) -> bool:
+        """Whether stop was said here."""
+        return self._held.closed
+
 
 class _Reports:
     """Bytes read so far, which processes write into one pipe, each report at once and whole.
@@ -112,6 +119,39 @@ class _Reports:
         self.sender.close()
 
 
+class Executor(ProcessPoolExecutor):
+    """Also ends where a process dies within the moment in which another one is being started.
+
+    Python 3.11 takes the pool apart meanwhile. It waits for the new process for ever then, which
+    nobody told to end, or the start fails for want of a pipe, or a task is never given up.
+    """
+
+    def submit(self, fn: Callable[..., R], /, *args: Any, **kwargs: Any) -> Future[R]:
+        """Start a task; where a process has died its future says so, no exception does."""
+        try:
+            future = super().submit(fn, *args, **kwargs)
+        except (BrokenProcessPool, OSError):
+            if not self._broken:
+                raise
+        else:
+            if future.done() or not self._broken:
+                return future
+        future = Future()
+        future.set_exception(BrokenProcessPool(self._broken))
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Let no further task begin, and end processes that are left of a broken pool."""
+        if self._broken:
+            self.terminate()
+        super().shutdown(wait, cancel_futures=cancel_futures)
+
+    def terminate(self) -> None:
+        """End every process, also those that are being started."""
+        for process in list((self._processes or {}).values()):
+            process.terminate()
+
+
 class WorkerPool:
     """At most ``workers`` processes; every file has one to itself while it is read."""
 
@@ -122,7 +162,7 @@ class WorkerPool:
         self._reports = _Reports(context)
         self._stop = StopPipe(context)
         self._workers = workers
-        self._executor = ProcessPoolExecutor(
+        self._executor = Executor(
             workers,
             mp_context=context,
             initializer=start_worker,
@@ -160,8 +200,7 @@ class WorkerPool:
         self._stop.set()
         if not wait:
             # Those that are still starting would miss the semaphores, with a traceback each.
-            for process in list((getattr(self._executor, "_processes", None) or {}).values()):
-                process.terminate()
+            self._executor.terminate()
         self._executor.shutdown(wait=wait, cancel_futures=True)
         self._stop.looked_at.close()
         self._reports.close()
@@ -180,7 +219,12 @@ class WorkerPool:
         Previews of the files in ``previews`` go to the last of ``directories`` before that. Ends
         early when ``cancelled`` returns true. A process that dies breaks the pool: the files that
         were being read, and those not begun, are yielded without outcome.
+
+        Raises:
+            RuntimeError: The pool is closed.
         """
+        if self._stop.is_set:
+            raise RuntimeError("the pool is closed")
         waiting: dict[Future[Outcome], _Task] = {}
         queued = deque(_preview_task(found, directories[-1]) for found in previews)
         queued.extend(_read_task(found, directories, number) for number, found in enumerate(files))
@@ -189,11 +233,8 @@ class WorkerPool:
                 return
             while queued and len(waiting) < min(limit, self._workers):
                 task = queued.popleft()
-                future = self._submit(task)
-                if future is not None:
-                    waiting[future] = task
-                elif not task.is_preview:
-                    yield Done(task.found, None)
+                with starting():
+                    waiting[self._executor.submit(task.work, *task.arguments)] = task
             done, _ = wait(waiting, timeout=_POLL_S, return_when=FIRST_COMPLETED)
             yield Read({files[number].path: size for number, size in self._reports.take().items()})
             for future in done:
@@ -203,13 +244,6 @@ class WorkerPool:
                     yield Done(task.found, outcome)
                 elif outcome is not None and outcome.error is None:
                     yield Seen(task.found, outcome)
-
-    def _submit(self, task: _Task) -> Future[Outcome] | None:
-        try:
-            with starting():
-                return self._executor.submit(task.work, *task.arguments)
-        except BrokenProcessPool:
-            return None
 
 
 class _Task(Struct, frozen=True):
