@@ -15,6 +15,7 @@ from typing import Final
 
 import numpy as np
 
+from ccltui.metrics.arrays.by_column import together
 from ccltui.metrics.arrays.reductions import columns_of, counts_up, median_along, stable_order
 from ccltui.parsers.array_types import F64, I64, Bool
 
@@ -141,11 +142,13 @@ def slopes(
     early, late = early[apart], late[apart]
     if not len(early):
         return np.zeros(members), np.full(members, UNKNOWN_ERROR)
-    steep = (level[:, late] - level[:, early]) / (when[late] - when[early])
-    steep.sort(axis=1)
     low, high = _interval(len(early), len(when))
-    error = (steep[:, high] - steep[:, low]) / (2 * Z_99)
-    middle = (steep[:, (len(early) - 1) // 2] + steep[:, len(early) // 2]) / 2
+    middle, error = np.empty((2, members))
+    for some in together(len(early), members):
+        steep = (level[some, late] - level[some, early]) / (when[late] - when[early])
+        steep.sort(axis=1)
+        error[some] = (steep[:, high] - steep[:, low]) / (2 * Z_99)
+        middle[some] = (steep[:, (len(early) - 1) // 2] + steep[:, len(early) // 2]) / 2
     return middle, np.maximum(error, LEAST_ERROR)
 
 

@@ -31,7 +31,7 @@ from ccltui.metrics.arrays.by_column import (
     together,
     zeros,
 )
-from ccltui.metrics.arrays.reductions import row_max, row_min, rows_by_value
+from ccltui.metrics.arrays.reductions import row_max, row_min, row_sum, rows_by_value
 from ccltui.metrics.collectives.clocks.clock_model import RESIDUALS, ClockModel
 from ccltui.metrics.collectives.matching.match import (
     HIGH,
@@ -96,12 +96,24 @@ class Lateness(Struct, frozen=True, dict=True):
 
     @property
     def waited_ns(self) -> I64:
-        """Sum of the waits of each member, int64 [m]; no table of all is made."""
+        """Sum of the waits of each member, int64 [m]."""
+        return self._sums[0]
+
+    @property
+    def caused_ns(self) -> I64:
+        """Sum of the waits of all members at each instance, int64 [n]."""
+        return self._sums[1]
+
+    @cached_property
+    def _sums(self) -> tuple[I64, I64]:
+        """Both sums; no table of all waits is made for them."""
         count, members = self.times_ns.shape
-        found = np.empty(members, np.int64)
+        waited, caused = np.empty(members, np.int64), np.zeros(count, np.int64)
         for some in together(count, members):
-            found[some] = self._waits(some).sum(axis=0)
-        return found
+            waits = self._waits(some)
+            waited[some] = waits.sum(axis=0)
+            caused += row_sum(waits)
+        return waited, caused
 
     def _waits(self, members: slice) -> I64:
         times, last = self.times_ns[:, members], self.last_ns[:, np.newaxis]

@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from ccltui.metrics.arrays.by_column import together
-from ccltui.metrics.arrays.reductions import distinct_values, row_max, row_min, row_sum
+from ccltui.metrics.arrays.reductions import distinct_values, row_max, row_min
 from ccltui.metrics.arrays.statistics import microseconds, ratio
 from ccltui.metrics.collectives.arrivals import (
     GroupArrivals,
@@ -155,9 +155,9 @@ def tally(chosen: Sequence[Chosen], num_labels: int) -> Tally:
     for one in chosen:
         blamed = one.lateness.last >= 0
         who = one.members[one.lateness.last[blamed]]
-        wait[one.members] += one.lateness.wait_ns.sum(axis=0)
+        wait[one.members] += one.lateness.waited_ns
         np.add.at(last, who, 1)
-        np.add.at(caused, who, row_sum(one.lateness.wait_ns[blamed]))
+        np.add.at(caused, who, one.lateness.caused_ns[blamed])
         part[one.members] += int(blamed.sum())
         present[one.members] = True
     return Tally(wait, last, caused, part, int(present.sum()))
@@ -235,7 +235,7 @@ def transfer_ns(one: Chosen) -> I64:
 def wait_and_transfer(one: Chosen, rows: Bool) -> tuple[int, int]:
     """Return waiting and transfer of some instances (mask), ns summed over all members."""
     size = len(one.members)
-    return int(one.lateness.wait_ns[rows].sum()), size * int(transfer_ns(one)[rows].sum())
+    return int(one.lateness.caused_ns[rows].sum()), size * int(transfer_ns(one)[rows].sum())
 
 
 Table = list[dict[str, Any]]

@@ -303,17 +303,18 @@ def _of_part(part: Part, ranks: Mapping[str, RankView], floor_ns: int) -> Expose
     rows = np.flatnonzero(mask)
     lateness = _lateness_of(part, mask, floor_ns)
     # By member, as the loop goes: with a thousand members each row of instances is 8 KB.
-    wait = np.asfortranarray(lateness.wait_ns)
-    second = two_lowest(wait)[1]
+    lasted, shortest = np.asfortranarray(lateness.times_ns), lateness.last_ns
+    second = two_lowest(lasted)[1]
     of_member = take_columns(take_rows(part.arrived.match.rows, rows), part.columns.tolist())
-    gap = wait[np.arange(len(wait)), second]
-    exposed, beyond = np.zeros_like(wait), np.zeros(len(wait), np.int64)
+    gap = lasted[np.arange(len(rows)), second] - shortest
+    exposed, beyond = np.empty_like(lasted), np.zeros(len(rows), np.int64)
     for place, column in enumerate(part.columns.tolist()):
         rank = ranks[part.arrived.labels[column]]
         start = pick(rank.recorded_calls.start_ns, of_member[:, place])
-        end = start + wait[:, place]
-        exposed[:, place] = wait[:, place] - rank.comp.within(start, end)
-        alone = np.minimum(gap, wait[:, place])
+        wait = lasted[:, place] - shortest
+        end = start + wait
+        exposed[:, place] = wait - rank.comp.within(start, end)
+        alone = np.minimum(gap, wait)
         beyond += alone - rank.comp.within(end - alone, end)
     late = lateness.last >= 0
     return ExposedWaits(part, rows, late, part.arrived.eligible[rows], exposed, beyond, second)

@@ -128,7 +128,7 @@ class Waits(Struct):
         np.add.at(due, last, waited.beyond_ns[waited.eligible][late])
         for label, amount in zip(own, due.tolist(), strict=True):
             self.due_ns[label] += amount
-        caused = one.lateness.wait_ns[late].sum(axis=1)
+        caused = one.lateness.caused_ns[late]
         at = int(caused.argmax())
         if int(caused[at]) > self.worst_ns:
             place = int(waited.rows[waited.eligible][late[at]])

@@ -102,7 +102,7 @@ def _split(wait_ns: int, transfer_ns: int) -> dict[str, Any]:
 def _per_rank(chosen: Sequence[Chosen], num_ranks: int) -> tuple[I64, I64]:
     wait, transfer = np.zeros(num_ranks, np.int64), np.zeros(num_ranks, np.int64)
     for one in chosen:
-        wait[one.members] += one.lateness.wait_ns.sum(axis=0)
+        wait[one.members] += one.lateness.waited_ns
         transfer[one.members] += transfer_ns(one).sum()
     return wait, transfer
 

@@ -88,6 +88,7 @@ from ccltui.metrics.collectives.matching.validity import (
     exchange,
     fully_dependent,
     nearest_rank,
+    nearest_rank_of,
 )
 from ccltui.metrics.facts import fact
 from ccltui.metrics.model.communicator_groups import CommGroup
@@ -467,7 +468,7 @@ def estimate_clocks(
         known = bool(size[joined[index]] > 1) and _residual_is_small(spread[index])
         clocks[item.label] = _clock(offsets[index], spread[index], drift[index], lowest, known)
     everything = np.concatenate([np.empty(0), *spread])
-    residual = round(nearest_rank(everything, 0.95)) if len(everything) else None
+    residual = round(nearest_rank_of(everything, 0.95)) if len(everything) else None
     return ClockModel(clocks, evidence, residual, _widest(residual, clocks.values()), reference_ns)
 
 

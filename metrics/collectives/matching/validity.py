@@ -69,6 +69,10 @@ class Member(Struct, frozen=True, dict=True):
     @cached_property
     def end_ns(self) -> I64:
         """End of each call, int64 ns on the rank's own clock."""
+        return self.ends()
+
+    def ends(self) -> I64:
+        """Return the same; it is not kept, as where all members are gone through once."""
         return self.start_ns + self.column("dur_ns")
 
     @cached_property
@@ -235,8 +239,14 @@ class TestedEnds(Struct, frozen=True):
 
 def nearest_rank(values: F64 | I64, share: float) -> float:
     """Return the ceil(share * n)-th smallest of ``values``, which must not be empty."""
+    return nearest_rank_of(values.copy(), share)
+
+
+def nearest_rank_of(values: F64 | I64, share: float) -> float:
+    """Return the same of values whose order may be lost."""
     index = rank_place(len(values), share)
-    return float(np.partition(values, index)[index])
+    values.partition(index)
+    return float(values[index])
 
 
 def middle_and_rank(values: F64 | I64, share: float) -> tuple[float, float]:
@@ -489,7 +499,10 @@ def _tested(members: Sequence[Member], line: Line, kind: I64, usable: Bool) -> _
     mutual |= exchange(kind[complete])
     tested = np.flatnonzero(dependent if dependent.any() else witness)
     some = evenly(tested)
-    end = np.stack([pick(m.end_ns, last[some, i]) for i, m in enumerate(members)]).T
+    by_member = np.empty((len(members), len(some)), np.int64)
+    for index, member in enumerate(members):
+        by_member[index] = pick(member.ends(), last[some, index])
+    end = by_member.T
     deviation = Deviations(end_deviation(end) if len(end) else end.astype(np.float64))
     offsets, drifts = member_offsets(deviation), Drifts.of(end, deviation)
     edges = _edges(members, first, last, offsets, drifts)
@@ -534,7 +547,7 @@ def _edges(
     first_end, shortest, second = np.full((3, count), _NEVER)
     time = pick(members[0].end_ns, last[:, 0])
     for index, member in enumerate(members):
-        start, end = pick(member.start_ns, first[:, index]), pick(member.end_ns, last[:, index])
+        start, end = pick(member.start_ns, first[:, index]), pick(member.ends(), last[:, index])
         dur = end - start
         np.maximum(longest, dur, out=longest)
         np.minimum(second, np.maximum(shortest, dur), out=second)
@@ -562,7 +575,7 @@ def _error_of_ends(deviation: F64) -> float:
     """Return by how much an end may be too early on one clock, ns, by the deviations of ends."""
     if not len(deviation):
         return TOLERANCE_NS
-    usual = nearest_rank(np.abs(deviation).ravel(), 0.95)
+    usual = nearest_rank_of(np.abs(deviation).ravel(), 0.95)
     return min(max(usual, TOLERANCE_NS), ONE_CLOCK_NS)
 
 

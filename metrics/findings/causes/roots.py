@@ -19,8 +19,7 @@ from msgspec import Struct, structs
 from msgspec.structs import replace
 
 from ccltui.metrics.arrays.bootstrap import drawn_places
-from ccltui.metrics.arrays.by_column import take_rows
-from ccltui.metrics.arrays.reductions import distinct_values, row_min, row_sum
+from ccltui.metrics.arrays.reductions import distinct_values, row_min
 from ccltui.metrics.arrays.statistics import ratio
 from ccltui.metrics.collectives.arrivals import GroupArrivals
 from ccltui.metrics.collectives.lag_tables import TIMES_EVEN_SHARE
@@ -105,7 +104,7 @@ def _late_arrivals(view: View, limit: int) -> list[LateArrivals]:
     parts = parts_of(view)
     rows = [_rows(part) for part in parts]
     waits = [
-        row_sum(take_rows(part.arrived.wait_ns, one)) for part, one in zip(parts, rows, strict=True)
+        part.arrived.clock_free.caused_ns.take(one) for part, one in zip(parts, rows, strict=True)
     ]
     together = np.concatenate([np.empty(0, np.int64), *waits])
     least = 0
