@@ -212,7 +212,7 @@ def in_lines(values: npt.NDArray[_Kind], at: I64) -> npt.NDArray[_Kind]:
     Mostly all lines run one program: a copy of a column of all calls takes tens of MB.
     """
     count = at.shape[1]
-    if len(at) and (np.diff(at[:, 0]) == count).all():
+    if at.size and (np.diff(at[:, 0]) == count).all():
         begin = int(at[0, 0])
         return values[begin : begin + at.size].reshape(at.shape)
     return values[at]
