@@ -196,11 +196,14 @@ def test_a_signal_ends_it_with_the_last_state(
         env=environment({}),
         start_new_session=True,
     ) as process:
-        assert process.stdout is not None
-        first = json.loads(process.stdout.readline())
-        process.send_signal(number)
-        last = json.loads(process.stdout.readline())
-        assert process.wait(TIMEOUT_S) == exit_codes.OK
+        try:
+            assert process.stdout is not None
+            first = json.loads(process.stdout.readline())
+            process.send_signal(number)
+            last = json.loads(process.stdout.readline())
+            assert process.wait(TIMEOUT_S) == exit_codes.OK
+        finally:
+            process.kill()  # this block waits for it
     assert (first["event"], last["event"]) == ("change", "end")
     assert first["ranks"] == last["ranks"] == len(traces(path))
     assert first["finding"] == last["finding"]

@@ -63,8 +63,14 @@ class Terminal:
                 self.seen += self._read()
 
     def finish(self) -> int:
-        while chunk := self._read():
-            self.seen += chunk
+        """Read until no process has the terminal any more; return the exit status."""
+        end = time.monotonic() + TIMEOUT_S
+        chunk = "…"
+        while chunk:
+            assert time.monotonic() < end, self.seen
+            if select.select([self._master], [], [], 1)[0]:
+                chunk = self._read()
+                self.seen += chunk
         os.close(self._master)
         return self.process.wait(TIMEOUT_S)
 

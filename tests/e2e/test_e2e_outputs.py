@@ -34,11 +34,14 @@ def test_a_closed_pipe_is_quiet(job: Path) -> None:
         stdin=subprocess.DEVNULL,
         text=True,
     ) as process:
-        assert process.stdout is not None
-        process.stdout.close()
-        assert process.stderr is not None
-        talk = process.stderr.read()
-        assert process.wait(TIMEOUT_S) == 141
+        try:
+            assert process.stdout is not None
+            process.stdout.close()
+            assert process.stderr is not None
+            talk = process.stderr.read()
+            assert process.wait(TIMEOUT_S) == 141
+        finally:
+            process.kill()  # this block waits for it
     assert "Traceback" not in talk
     assert "BrokenPipe" not in talk
 

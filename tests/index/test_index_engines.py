@@ -116,17 +116,20 @@ def test_a_dask_worker_that_is_killed_costs_its_task_alone(job: Path, tmp_path: 
     store = tmp_path / "store"
     command = [*COMMAND, str(job), "--engine", "dask", "--jobs", "2", "--store", str(store)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        deadline = time.monotonic() + 60
-        while not list(store.glob("index/*/attempts/*")) and process.poll() is None:
-            assert time.monotonic() < deadline
-            time.sleep(0.005)
-        workers = [
-            child
-            for child in psutil.Process(process.pid).children(recursive=True)
-            if "spawn_main" in " ".join(child.cmdline())
-        ]
-        workers[0].send_signal(signal.SIGKILL)
-        _, told = process.communicate(timeout=120)
+        try:
+            deadline = time.monotonic() + 60
+            while not list(store.glob("index/*/attempts/*")) and process.poll() is None:
+                assert time.monotonic() < deadline
+                time.sleep(0.005)
+            workers = [
+                child
+                for child in psutil.Process(process.pid).children(recursive=True)
+                if "spawn_main" in " ".join(child.cmdline())
+            ]
+            workers[0].send_signal(signal.SIGKILL)
+            _, told = process.communicate(timeout=120)
+        finally:
+            process.kill()  # this block waits for it
     open_job(job, cache_dir=tmp_path / "opened")
 
     assert process.returncode == 0, told

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
-from explorers import Settle, Start, until
+from explorers import LONGEST_S, Settle, Start, until
 from fakes import FakeLoad, literal_analyst
 from textual import _wait, constants
 from textual._compositor import Compositor
@@ -108,12 +109,13 @@ def settle() -> Settle:
             done = session.phase == "failed" or (not session.busy and current)
             return done and all(one.is_finished for one in app.workers)
 
-        while True:
+        async with asyncio.timeout(LONGEST_S):
             await until(pilot, is_done, "everything is done")
             # An answer that has come may be what the next question is about.
             await pilot.pause(0.01)
-            if is_done():
-                await pilot.pause()
-                return
+            while not is_done():
+                await until(pilot, is_done, "everything is done")
+                await pilot.pause(0.01)
+            await pilot.pause()
 
     return wait
