@@ -56,6 +56,7 @@ def pytest_configure(config: pytest.Config) -> None:
     removes it where all of them passed. It goes as a whole, not folder by folder: two tests of one
     name never get the same path, which caches of one process would take for the same file.
     """
+    gc.disable()  # until all tests are collected: hardly anything is freed, and passes take a tenth
     if hasattr(config, "workerinput"):
         return
     place = folder_in_memory()
@@ -156,6 +157,7 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000)
+    gc.enable()
 
 
 def settings() -> dict[str, str]:

@@ -16,7 +16,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import aiohttp
 import pytest
 from planted_modules import plant
 
@@ -109,6 +108,8 @@ def serving(words: list[str], port: int, cwd: Path | None = None) -> Iterator[st
 
 async def shown(url: str, text: bytes, **headers: str) -> bytes:
     """What the explorer sends to a page, until a text is in it."""
+    import aiohttp
+
     got = b""
     async with (
         aiohttp.ClientSession(headers=headers) as session,
@@ -126,6 +127,8 @@ async def shown(url: str, text: bytes, **headers: str) -> bytes:
 async def test_a_page_of_its_own_shows_the_explorer_and_others_are_refused(
     served: tuple[int, str],
 ) -> None:
+    import aiohttp
+
     port, secret = served
     base, asked = f"http://127.0.0.1:{port}", f"?token={secret}"
     elsewhere = {"Host": "evil.example"}
@@ -145,6 +148,8 @@ async def test_a_page_of_its_own_shows_the_explorer_and_others_are_refused(
 
 async def test_other_users_of_the_machine_get_nothing(served: tuple[int, str]) -> None:
     """They can connect to the address, and do not know the secret."""
+    import aiohttp
+
     port, secret = served
     base = f"http://127.0.0.1:{port}"
     for asked in ("", "?token=", f"?token={secret[:-1]}", f"?token={secret}x", "?token=\u00fc"):
@@ -156,6 +161,8 @@ async def test_other_users_of_the_machine_get_nothing(served: tuple[int, str]) -
 
 
 async def test_the_page_needs_the_secret_once(served: tuple[int, str]) -> None:
+    import aiohttp
+
     port, secret = served
     base = f"http://127.0.0.1:{port}"
     jar = aiohttp.CookieJar(unsafe=True)  # takes cookies of addresses without a name
@@ -173,6 +180,8 @@ async def test_the_page_needs_the_secret_once(served: tuple[int, str]) -> None:
 
 async def test_no_page_names_another_host(served: tuple[int, str]) -> None:
     """Neither the page nor what it loads from this server."""
+    import aiohttp
+
     port, secret = served
     base = f"http://127.0.0.1:{port}"
     jar = aiohttp.CookieJar(unsafe=True)

@@ -84,8 +84,8 @@ def test_groups_are_those_of_the_slow_definition(monkeypatch: pytest.MonkeyPatch
     assert groups > 20  # jobs in which nothing is found compare nothing
 
 
-def many_streams(seed: int) -> Drawn:
-    """Calls of two communicators of 24 ranks on three hosts; files lack some, and some end far.
+def many_streams(seed: int, ranks: int = 24) -> Drawn:
+    """Calls of two communicators, eight ranks a host; files lack some, and some end far.
 
     The calls of one communicator are close together in some jobs and few and far between in
     others: then all that ends between two of them is much.
@@ -95,7 +95,7 @@ def many_streams(seed: int) -> Drawn:
     inputs, streams = [], {}
     ends = np.cumsum(rng.uniform(150, 900, often))
     rare = np.sort(rng.choice(ends, seldom, replace=False)) + 70
-    for rank in range(24):
+    for rank in range(ranks):
         own = np.concatenate([ends, rare]) + rng.exponential(rng.choice([1, 9, 60]), often + seldom)
         own += np.where(rng.random(len(own)) < 0.03, 95, 0)
         kept = np.flatnonzero(rng.random(len(own)) > rng.choice([0, 0.02, 0.12]))
@@ -138,7 +138,7 @@ def test_clear_differences_that_stay_are_those_found_anew(
         forget(links, range(100))
 
     for seed in range(2):
-        inputs, streams = many_streams(seed)
+        inputs, streams = many_streams(seed, ranks=12)
         inputs = [replace(one, host="") for one in inputs]  # each rank is a host of its own
         queues = queues_of(inputs, streams)
         found = stream_clocks.stream_clocks(inputs, queues)
