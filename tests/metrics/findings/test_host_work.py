@@ -6,6 +6,7 @@ import pytest
 from factories import Event, rank_trace
 
 from ccltui.metrics.findings.causes.activity import HOST_BLOCKED, HOST_WORK, HostWork
+from ccltui.metrics.model import classify
 from ccltui.parsers.columns import RankTrace
 
 PYTHON_FRAMES = {
@@ -144,3 +145,29 @@ def test_the_user_range_around_a_stall() -> None:
 
     assert HostWork(trace).around(20_000, 60_000) == ("# forward #", 40_000)
     assert HostWork(trace).around(20_000, 600_000) is None
+
+
+@pytest.mark.parametrize("most", [0, 512])
+def test_ranges_of_each_cause_whether_names_are_few_or_many(
+    monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """Of few names all are looked at, also those that occur in other groups of events only."""
+    monkeypatch.setattr(classify, "FEW_TEXTS", most)
+    trace = rank_trace(
+        0,
+        annotations=[Event("get_batch", 0, 100, 1), Event("cudaMalloc", 300, 100, 1)],
+        cpu_ops=[Event("aten::item", 500, 50, 1), Event("aten::mm", 600, 10, 1)],
+        runtime=[Event("cudaMalloc", 700, 30, 1), Event("get_batch", 800, 30, 1)],
+    )
+
+    found = {
+        cause: ((ranges.end_ns - ranges.start_ns).tolist(), ranges.start_ns.tolist())
+        for cause, ranges in HostWork(trace).named.items()
+        if len(ranges.start_ns)
+    }
+
+    assert found == {
+        "data_loading": ([100_000], [0]),
+        "allocation": ([30_000], [700_000]),
+        "synchronisation": ([50_000], [500_000]),
+    }

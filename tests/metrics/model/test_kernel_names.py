@@ -7,6 +7,7 @@ from factories import Coll, Event, allreduce, copy, job, kernel, rank_trace, wor
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ccltui.metrics.model import classify
 from ccltui.metrics.model.classify import (
     COMM,
     COMP,
@@ -219,7 +220,11 @@ def test_dtype_of_a_reduction_is_in_its_kernel_name(name: str, dtype: str) -> No
     assert reduced_dtype(name) == dtype
 
 
-def test_category_has_precedence_over_metadata_and_metadata_over_names() -> None:
+@pytest.mark.parametrize("most", [0, 512])
+def test_category_has_precedence_over_metadata_and_metadata_over_names(
+    monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(classify, "FEW_TEXTS", most)  # many names, or few
     trace = rank_trace(
         gpu=[
             kernel("sm80_xmma_gemm", 0, 1),
