@@ -7,7 +7,7 @@ of a column of a thousand ranks lies on a page of its own, which takes seven tim
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -41,17 +41,27 @@ def together(size: int, number: int) -> Iterator[slice]:
 def take_rows(values: npt.NDArray[_Kind], rows: I64) -> npt.NDArray[_Kind]:
     """Return some rows of an array [n, m] or [n], the numbers of a column side by side.
 
-    Consecutive rows are a view.
+    Consecutive rows are a view. Of columns that are views of one, as where all ranks have the same
+    rows, one is taken: numpy copies them all first.
     """
     if len(rows) and rows[-1] - rows[0] == len(rows) - 1 and (rows[1:] > rows[:-1]).all():
         return values[rows[0] : rows[-1] + 1]
+    if _is_one_column(values):
+        return np.broadcast_to(values[:, :1].take(rows, axis=0), (len(rows), values.shape[1]))
     return values.T.take(rows, axis=-1).T
 
 
 def take_columns(values: npt.NDArray[_Kind], columns: Sequence[int]) -> npt.NDArray[_Kind]:
     """Return some columns of an array [n, m]; the array itself where these are all, in order."""
-    is_whole = list(columns) == list(range(values.shape[1]))
-    return values if is_whole else values.T.take(columns, axis=0).T
+    if list(columns) == list(range(values.shape[1])):
+        return values
+    if _is_one_column(values):
+        return np.broadcast_to(values[:, :1], (len(values), len(columns)))
+    return values.T.take(columns, axis=0).T
+
+
+def _is_one_column(values: npt.NDArray[Any]) -> bool:
+    return values.ndim == 2 and values.shape[1] > 1 and not values.strides[1]
 
 
 def lowest(values: I64) -> I64:

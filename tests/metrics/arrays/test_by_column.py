@@ -53,7 +53,8 @@ def test_compiled_medians_are_equal_to_those_of_sorting(shape: tuple[int, int]) 
 def test_rows_are_those_that_numpy_takes(rows: list[int]) -> None:
     values = np.arange(20).reshape(5, 4)
 
-    for given in (values, np.asfortranarray(values), values[:, 0]):
+    of_one = np.broadcast_to(values[:, :1], values.shape)
+    for given in (values, np.asfortranarray(values), values[:, 0], of_one):
         found = by_column.take_rows(given, np.array(rows, np.int64))
         assert found.tolist() == given[rows].tolist()
 
@@ -68,3 +69,11 @@ def test_columns_with_the_lowest_numbers(columns: int) -> None:
     assert first.tolist() == by_column.lowest(values).tolist() == ordered[:, 0].tolist()
     assert first.tolist() == by_column.highest(-values).tolist()
     assert second.tolist() == ordered[:, 1].tolist()
+
+
+@pytest.mark.parametrize("columns", [[], [0], [2], [3, 1], [0, 1, 2, 3]])
+def test_some_columns(columns: list[int]) -> None:
+    values = np.arange(24).reshape(6, 4)
+
+    for given in (values, np.asfortranarray(values), np.broadcast_to(values[:, :1], (6, 4))):
+        assert by_column.take_columns(given, columns).tolist() == given[:, columns].tolist()
