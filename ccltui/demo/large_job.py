@@ -16,7 +16,9 @@ import multiprocessing
 import random
 import re
 import signal
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import as_completed
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -73,6 +75,8 @@ from ccltui.demo.spec import (
 )
 from ccltui.demo.truth import delay_sentence, link_sentence
 from ccltui.parsers.array_types import I64
+from ccltui.parsers.ingest.rank_worker import end_with_parent
+from ccltui.parsers.ingest.worker_pool import Executor
 from ccltui.parsers.window import format_ranks
 
 # Marks are 1 ms apart, because events inside others begin some microseconds after them, and ids
@@ -588,16 +592,28 @@ def _writer(directory: Path, texts: list[LaneText], workers: int) -> Iterator[Wr
             yield lambda places: map(_write, places)
             return
         # The times of all ranks lie in memory once; a process that is spawned would need a copy.
-        with multiprocessing.get_context("fork").Pool(workers, _leave_signals) as pool:
-            yield lambda places: pool.imap_unordered(_write, places, chunksize=2)
+        # Not a Pool of multiprocessing: its end kills processes, also one that has just told of a
+        # file and still holds the lock of the results, for which the pool then waits for ever.
+        context = multiprocessing.get_context("fork")
+        pool = Executor(workers, mp_context=context, initializer=_start_writer)
+        try:
+            yield lambda places: _written(pool, places)
+        finally:
+            pool.shutdown(cancel_futures=True)
     finally:
         _job = None
 
 
-def _leave_signals() -> None:
-    """Leave ctrl+c to the parent process, which ends this one."""
+def _written(pool: Executor, places: list[tuple[int, int]]) -> Iterator[None]:
+    for future in as_completed([pool.submit(_write, place) for place in places]):
+        yield future.result()
+
+
+def _start_writer() -> None:
+    """Leave ctrl+c to the parent process, and end with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    threading.Thread(target=end_with_parent, daemon=True).start()
 
 
 def _write(place: tuple[int, int]) -> None:

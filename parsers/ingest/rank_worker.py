@@ -65,7 +65,7 @@ def start_worker(reports: Connection | None, stop: Connection) -> None:
     ignore_sigint()
     with contextlib.suppress(OSError):
         os.nice(5)  # a login node is shared
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()
     raise_lost_signals()
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _end)
@@ -109,7 +109,7 @@ def _exiting_when_ended() -> Iterator[None]:
         _Worker.in_task = False
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """End this process when its parent has ended, also where that was killed."""
     parent = multiprocessing.parent_process()
     if parent is not None:

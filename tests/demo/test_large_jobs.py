@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
@@ -91,6 +93,26 @@ def test_an_interrupted_job_leaves_whole_files_only(tmp_path: Path, workers: int
     assert len(written) == 3 if workers == 1 else len(written) >= 3
     assert all(path.suffix == ".json" for path in written)
     assert all(json.loads(path.read_bytes())["traceEvents"] for path in written)
+
+
+def test_no_process_is_killed_that_may_hold_a_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that has told of its file and is killed then would keep the lock of the results."""
+    before = set(multiprocessing.active_children())
+    killed: list[BaseProcess] = []
+    monkeypatch.setattr(BaseProcess, "terminate", killed.append)
+    monkeypatch.setattr(BaseProcess, "kill", killed.append)
+
+    def stop(done: int, _: int) -> None:
+        if done == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_large(tmp_path, large_spec(16, megabytes=0.3), workers=2, report=stop)
+
+    assert killed == []
+    assert set(multiprocessing.active_children()) <= before
 
 
 @pytest.mark.parametrize("megabytes", [0.5, 1.5])
