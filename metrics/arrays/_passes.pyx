@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Compiled loops over operations, pieces of work and values.
 
-``step_replay.py``, ``host_needs.py``, ``path_lane.py``, ``rank_steps.py``, ``idle_causes.py``,
+``step_replay.py``, ``host_needs.py``, ``critical_path.py``, ``rank_steps.py``, ``idle_causes.py``,
 ``reductions.py`` and ``by_column.py`` implement the same in Python, with full documentation and
 results that are equal to the bit. Indices in arguments are not checked against array bounds.
 """
@@ -701,7 +701,7 @@ def idle_gaps(work, idle, pieces, calls, int64_t never):
 
 
 def before_and_last(const int64_t[::1] start, const int64_t[::1] end, const int64_t[::1] by_end):
-    """See ``path_lane.before_and_last``; ``by_end`` are the pieces sorted by end."""
+    """See ``critical_path.before_and_last``; ``by_end`` are the pieces sorted by end."""
     cdef Py_ssize_t piece, place = 0
     cdef int32_t before = -1, last = 0
     before_array, last_array = np.empty((2, len(start)), np.int32)
@@ -724,7 +724,7 @@ def along(
 ):
     """Pieces of one lane back to the next that leads to another lane, and that piece or -1.
 
-    See ``path_lane.Lane.along``.
+    See ``critical_path.Lane.along``.
     """
     found_array = np.empty(piece + 2, np.int64)  # predecessors have smaller indices
     cdef int64_t[::1] found = found_array

@@ -42,7 +42,7 @@ def take_rows(values: npt.NDArray[_Kind], rows: I64) -> npt.NDArray[_Kind]:
     """Return some rows of an array [n, m] or [n], the numbers of a column side by side.
 
     Consecutive rows are a view. Of columns that are views of one, as where all ranks have the same
-    rows, one is taken: numpy copies them all first.
+    rows, one is taken, which nobody may write to: numpy copies them all first.
     """
     if len(rows) and rows[-1] - rows[0] == len(rows) - 1 and (rows[1:] > rows[:-1]).all():
         return values[rows[0] : rows[-1] + 1]
@@ -52,7 +52,10 @@ def take_rows(values: npt.NDArray[_Kind], rows: I64) -> npt.NDArray[_Kind]:
 
 
 def take_columns(values: npt.NDArray[_Kind], columns: Sequence[int]) -> npt.NDArray[_Kind]:
-    """Return some columns of an array [n, m]; the array itself where these are all, in order."""
+    """Return some columns of an array [n, m]; the array itself where these are all, in order.
+
+    Columns that are views of one stay so, which nobody may write to.
+    """
     if list(columns) == list(range(values.shape[1])):
         return values
     if _is_one_column(values):
@@ -115,7 +118,9 @@ def marked_median(values: I32 | I64 | F64, marks: Bool) -> F64:
     """
     if values.shape[1] == 2:
         one = np.where(marks[:, 0], values[:, 0], np.where(marks[:, 1], values[:, 1], np.nan))
-        return np.where(marks.all(axis=1), (values[:, 0] + values[:, 1]) / 2, one)
+        wide = np.result_type(values, np.int64)  # two numbers of 4 B can add up to more
+        both = np.add(values[:, 0], values[:, 1], dtype=wide) / 2
+        return np.where(marks.all(axis=1), both, one)
     return _marked_median_compiled(values, marks) if available() else _marked_median(values, marks)
 
 

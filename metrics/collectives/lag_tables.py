@@ -70,7 +70,10 @@ class Chosen(Struct, frozen=True, dict=True):
 
     @cached_property
     def ends(self) -> Ends:
-        """The ends, some members at a time: a table of all takes longer to make than to reduce."""
+        """The ends, some members at a time: a table of all takes longer to make than to reduce.
+
+        There must be an instance.
+        """
         last = np.empty(len(self.members), np.int64)
         first_end = self.start_ns[:, 0] + self.dur_ns[:, 0]
         last_end = first_end.copy()

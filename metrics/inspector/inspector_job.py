@@ -140,6 +140,7 @@ def _read_all(tasks: Sequence[_Task]) -> list[str]:
     finally:
         stop.set()
         pool.shutdown(wait=True, cancel_futures=True)
+        stop.looked_at.close()
 
 
 def _into_store(task: _Task) -> str:

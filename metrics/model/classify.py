@@ -171,6 +171,8 @@ def distinct(ids: I32) -> list[int]:
 
 FEW_TEXTS: Final = 512
 """Strings up to which all are looked at, once for all ranks that have the same."""
+_SHORT_BYTES: Final = 1 << 18
+"""Most bytes of these strings: those of 64 ranks that differ are kept with the process."""
 
 
 def few_texts(strings: Strings) -> tuple[str, ...] | None:
@@ -179,7 +181,7 @@ def few_texts(strings: Strings) -> tuple[str, ...] | None:
     What follows from them alone need not be found again for each rank: which names occur in a
     column of 10,000 rows takes longer to find than all else that is asked of them.
     """
-    if len(strings) > FEW_TEXTS:
+    if len(strings) > FEW_TEXTS or strings.blob.nbytes > _SHORT_BYTES:
         return None
     return _texts(strings.blob.tobytes(), strings.offsets.tobytes())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import numpy as np
 
@@ -83,6 +83,21 @@ _DETAILS = (
 )
 
 
+def remembered(kept: dict[object, Any], key: object, make: Callable[[], _T]) -> _T:
+    """Return what ``make`` gives for ``key``, kept from before if it is there.
+
+    Another thread may empty ``kept`` at any moment.
+    """
+    found: Any = kept.get(key, _ABSENT)
+    if found is not _ABSENT:
+        return cast("_T", found)
+    made = kept[key] = make()
+    return made
+
+
+_ABSENT: Final = object()
+
+
 class RankFacts:
     """Results that depend on a trace alone, computed at first use and shared by all views."""
 
@@ -116,10 +131,7 @@ class RankFacts:
 
     def remember(self, key: object, make: Callable[[], _T]) -> _T:
         """Return the cached result of ``make`` for ``key``; all views of the job share it."""
-        if key not in self._remembered:
-            self._remembered[key] = make()
-        found: _T = self._remembered[key]
-        return found
+        return remembered(self._remembered, key, make)
 
     @cached_property
     @fact("classes")

@@ -28,7 +28,7 @@ from ccltui.metrics.collectives.matching.match import (
     match_calls,
     match_p2p,
 )
-from ccltui.metrics.collectives.matching.validity import TestedEnds
+from ccltui.metrics.collectives.matching.validity import ComparedEnds
 from ccltui.metrics.facts import fact
 from ccltui.metrics.model.calls import Calls, KnownCalls, calls_of, streams_of, untimed_calls_of
 from ccltui.metrics.model.communicator_groups import (
@@ -45,7 +45,7 @@ from ccltui.metrics.model.dimensions import (
     rank_grid,
     with_dimensions,
 )
-from ccltui.metrics.model.rank_facts import RankFacts
+from ccltui.metrics.model.rank_facts import RankFacts, remembered
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.rank_view import FOREVER_NS, RankSum, RankView, Selection
 from ccltui.metrics.view.view_options import ViewOptions
@@ -84,7 +84,7 @@ class JobFacts:
         self._listed_before: Calls | None = None
         self._known_calls: KnownCalls | None = None
         self._remembered: dict[object, Any] = {}
-        self._tested_ends: dict[int, TestedEnds] = {}  # until clocks are known
+        self._compared_ends: dict[int, ComparedEnds] = {}  # until clocks are known
         kept = {} if previous is None else {id(f.trace.events): f for f in previous.ranks.values()}
         self.ranks: Mapping[str, RankFacts] = {
             trace.label: kept[id(trace.events)].relabelled(trace)
@@ -292,12 +292,12 @@ class JobFacts:
 
     @cached_property
     def _matched(self) -> tuple[Matches, ClockModel]:
-        matches, ends = self._first_matches, self._tested_ends
+        matches, ends = self._first_matches, self._compared_ends
         return match_and_clock(self.match_inputs, self.groups, self.pairs, matches, ends)
 
     @cached_property
     def _first_matches(self) -> Matches:
-        return match_calls(self.match_inputs, self.groups, ends=self._tested_ends)
+        return match_calls(self.match_inputs, self.groups, ends=self._compared_ends)
 
     @cached_property
     def matches(self) -> Matches:
@@ -330,10 +330,7 @@ class JobFacts:
 
     def remember(self, key: object, make: Callable[[], _T]) -> _T:
         """Return the cached result of ``make`` for ``key``, which all views of the job share."""
-        if key not in self._remembered:
-            self._remembered[key] = make()
-        found: _T = self._remembered[key]
-        return found
+        return remembered(self._remembered, key, make)
 
     def forget_intervals(self) -> None:
         """Free the intervals that cached results keep beside what they state."""
@@ -344,6 +341,7 @@ class JobFacts:
     def forget_details(self) -> None:
         """Free cached results that can be computed again from calls, matches and the traces."""
         self._remembered.clear()
+        self._compared_ends.clear()
         for facts in self.ranks.values():
             facts.forget_details()
 
@@ -393,10 +391,7 @@ class View:
 
     def remember(self, key: object, make: Callable[[], _T]) -> _T:
         """Return the cached result of ``make`` for ``key``; several metrics share intermediates."""
-        if key not in self._remembered:
-            self._remembered[key] = make()
-        found: _T = self._remembered[key]
-        return found
+        return remembered(self._remembered, key, make)
 
     def expect(
         self, names: Iterable[str], sums: Iterable[Callable[[View, RankView], object]]

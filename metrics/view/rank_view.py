@@ -13,7 +13,7 @@ from msgspec import Struct
 from ccltui.metrics.arrays.intervals import Intervals, union
 from ccltui.metrics.model.calls import Calls
 from ccltui.metrics.model.classify import COMM, classes_of
-from ccltui.metrics.model.rank_facts import RankFacts
+from ccltui.metrics.model.rank_facts import RankFacts, remembered
 from ccltui.metrics.model.rank_steps import Step, covering
 from ccltui.parsers.array_types import I8, I32, I64, Bool
 from ccltui.parsers.columns import UNTIMED, RankTrace
@@ -142,10 +142,7 @@ class RankView:
 
     def remember(self, key: object, make: Callable[[], _T]) -> _T:
         """Return the cached result of ``make`` for ``key``; several metrics share intermediates."""
-        if key not in self._remembered:
-            self._remembered[key] = make()
-        found: _T = self._remembered[key]
-        return found
+        return remembered(self._remembered, key, make)
 
     def sum_up(self, key: object, make: Callable[[], _T]) -> _T:
         """Return the cached result of ``make`` for ``key``: few numbers from all of the rank.

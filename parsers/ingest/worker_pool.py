@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import itertools
 import multiprocessing
 import os
 import signal
@@ -15,7 +16,13 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    Future,
+    InvalidStateError,
+    ProcessPoolExecutor,
+    wait,
+)
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from multiprocessing import resource_tracker
@@ -51,6 +58,8 @@ _STARTS = threading.RLock()
 """Held while processes are started."""
 _NO_MORE_STARTS = threading.Event()
 _START_ENDS_S = 1.0
+_TAKEN_APART_S = 5.0
+"""Seconds in which a broken pool fails its tasks, once its processes are told to end."""
 
 
 class Done(Struct, frozen=True):
@@ -85,6 +94,9 @@ class StopPipe:
 
     def set(self) -> None:
         """Say stop; a second time does nothing."""
+        if not self._held.closed:
+            with contextlib.suppress(OSError):  # nobody is there to look at it
+                self._held.send_bytes(b"stop")  # a process that was forked may hold this end, too
         self._held.close()
 
     @property
@@ -134,11 +146,27 @@ class Executor(ProcessPoolExecutor):
             if not self._broken:
                 raise
         else:
-            if future.done() or not self._broken:
+            if not self._broken:
+                return future
+            self._give_up()
+            if future.done():
                 return future
         future = Future()
         future.set_exception(BrokenProcessPool(self._broken))
         return future
+
+    def _give_up(self) -> None:
+        """Fail every task that is left when the pool was taken apart amid the start of one.
+
+        The thread that does so counts tasks meanwhile, and fails of one more.
+        """
+        self.terminate()
+        thread: Any = self._executor_manager_thread
+        if thread is not None:
+            thread.join(_TAKEN_APART_S)
+        for item in list(self._pending_work_items.values()):
+            with contextlib.suppress(InvalidStateError):
+                item.future.set_exception(BrokenProcessPool(self._broken))
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Let no further task begin, and end processes that are left of a broken pool."""
@@ -161,6 +189,7 @@ class WorkerPool:
             _start_tracker()
         self._reports = _Reports(context)
         self._stop = StopPipe(context)
+        self._numbers = itertools.count()  # of files: none is reported for another one
         self._workers = workers
         self._executor = Executor(
             workers,
@@ -227,7 +256,8 @@ class WorkerPool:
             raise RuntimeError("the pool is closed")
         waiting: dict[Future[Outcome], _Task] = {}
         queued = deque(_preview_task(found, directories[-1]) for found in previews)
-        queued.extend(_read_task(found, directories, number) for number, found in enumerate(files))
+        numbered = dict(zip(self._numbers, files, strict=False))
+        queued.extend(_read_task(found, directories, at) for at, found in numbered.items())
         while queued or waiting:
             if cancelled():
                 return
@@ -236,7 +266,8 @@ class WorkerPool:
                 with starting():
                     waiting[self._executor.submit(task.work, *task.arguments)] = task
             done, _ = wait(waiting, timeout=_POLL_S, return_when=FIRST_COMPLETED)
-            yield Read({files[number].path: size for number, size in self._reports.take().items()})
+            sizes = self._reports.take()
+            yield Read({numbered[at].path: size for at, size in sizes.items() if at in numbered})
             for future in done:
                 task = waiting.pop(future)
                 outcome = _outcome(future, task.found.path)

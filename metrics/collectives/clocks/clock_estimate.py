@@ -81,8 +81,8 @@ from ccltui.metrics.collectives.matching.match import (
 from ccltui.metrics.collectives.matching.validity import (
     ONE_CLOCK_NS,
     ORDER,
+    ComparedEnds,
     Deviations,
-    TestedEnds,
     end_deviation,
     evenly,
     exchange,
@@ -427,7 +427,7 @@ def estimate_clocks(
     matches: Matches,
     inputs: Sequence[MatchInput],
     pairs: Pairs | None = None,
-    ends: Mapping[int, TestedEnds] | None = None,
+    ends: Mapping[int, ComparedEnds] | None = None,
 ) -> ClockModel:
     """Estimate the clocks of all ranks from matched fully dependent collectives.
 
@@ -494,7 +494,7 @@ def _evidence(matches: Matches) -> tuple[str, list[tuple[GroupMatch, Bool]]]:
 def _samples(
     chosen: Sequence[tuple[GroupMatch, Bool]],
     part: Sequence[MatchInput],
-    ends: Mapping[int, TestedEnds],
+    ends: Mapping[int, ComparedEnds],
 ) -> list[_Sample]:
     by_label = {item.label: item for item in part}
     index_of = {item.label: index for index, item in enumerate(part)}
@@ -504,7 +504,7 @@ def _samples(
         if known is None or not np.array_equal(known.rows, wanted):
             some = match.where(wanted)
             end = gather(some, by_label, "start_ns") + gather(some, by_label, "dur_ns")
-            known = TestedEnds(wanted, end[:, 0], Deviations(end_deviation(end)))
+            known = ComparedEnds(wanted, end[:, 0], Deviations(end_deviation(end)))
         members = np.array([index_of[label] for label in match.labels], np.int64)
         samples.append(_Sample(members, known.deviation, known.end_ns, np.zeros(len(wanted))))
     return samples
@@ -688,7 +688,7 @@ def match_and_clock(
     groups: Sequence[CommGroup],
     pairs: Pairs | None = None,
     matches: Matches | None = None,
-    ends: dict[int, TestedEnds] | None = None,
+    ends: dict[int, ComparedEnds] | None = None,
 ) -> tuple[Matches, ClockModel]:
     """Match the calls of all ranks and estimate the clocks, matching doubtful groups twice.
 

@@ -39,8 +39,8 @@ from ccltui.metrics.collectives.matching.validity import (
     HIGH,
     LOW,
     MEDIUM,
+    ComparedEnds,
     Member,
-    TestedEnds,
     judge,
     pick,
 )
@@ -170,7 +170,7 @@ def match_calls(
     *,
     clocks: Mapping[str, ClockDifference] | None = None,
     only: frozenset[int] | None = None,
-    ends: dict[int, TestedEnds] | None = None,
+    ends: dict[int, ComparedEnds] | None = None,
 ) -> Matches:
     """Match every group collective across the ranks of its group.
 
@@ -184,7 +184,7 @@ def match_calls(
         clocks: How far the clock of each label is ahead of a common one, for calls that are lined
             up by order; None where not known.
         only: Indices of the groups to match; None for all.
-        ends: Takes the ends that were compared by group, 8 B a call, where they are wanted.
+        ends: Takes the ends that were compared by group, of 4,096 instances at most.
     """
     skipped = _skipped(inputs)
     chosen = [inputs[index] for index in taking_part(inputs)]
@@ -336,7 +336,7 @@ def _match_group(
     chosen: Sequence[tuple[MatchInput, I64]],
     group: CommGroup | None,
     clocks: Mapping[str, ClockDifference] | None,
-    ends: dict[int, TestedEnds] | None,
+    ends: dict[int, ComparedEnds] | None,
 ) -> GroupMatch:
     members = [Member(item.calls, rows) for item, rows in chosen]
     stated = group is not None

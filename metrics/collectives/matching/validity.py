@@ -226,7 +226,7 @@ class Deviations(Struct, frozen=True, dict=True):
         return condensed(self.values)
 
 
-class TestedEnds(Struct, frozen=True):
+class ComparedEnds(Struct, frozen=True):
     """Ends that the overlap test of a group compared: those that its clocks are estimated from.
 
     ``rows`` [n] are instances, ascending, and ``end_ns`` [n] their ends on the first member.
@@ -338,7 +338,7 @@ class Verdict(Struct, frozen=True):
     confidence: I8
     in_step: Bool
     first_start_ns: I64  # earliest start of the members, on the median clock of the group
-    ends: TestedEnds
+    ends: ComparedEnds
 
 
 def judge(members: Sequence[Member], line: Line, *, stated: bool, several: bool = False) -> Verdict:
@@ -462,7 +462,7 @@ class _Tested(Struct, frozen=True):
     stray: Bool
     offsets: I64
     lone: Bool
-    ends: TestedEnds
+    ends: ComparedEnds
 
     def waited_for_one(self) -> bool:
         """Whether all members once waited for one of them alone.
@@ -520,7 +520,7 @@ def _tested(members: Sequence[Member], line: Line, kind: I64, usable: Bool) -> _
     unsure[complete] = mutual & (missed > allowed) & (missed <= error)
     stray[complete] = spread > max(ONE_CLOCK_NS, STRAY_FACTOR * usual)
     lone[complete] = witness & mutual & _is_lone(edges.shortest_ns, edges.second_ns, spread, usual)
-    ends = TestedEnds(np.flatnonzero(complete)[some], end[:, 0].copy(), deviation)
+    ends = ComparedEnds(np.flatnonzero(complete)[some], end[:, 0].copy(), deviation)
     return _Tested(result, unsure, stray, offsets, lone, ends)
 
 

@@ -646,7 +646,7 @@ class FirstLook(Struct, frozen=True):
     times: _Times
 
     def take(self, rows: I64) -> FirstLook:
-        """Select consecutive targets by index."""
+        """Select targets by index; consecutive ones are views."""
         times: dict[str, Any] = {kind: take_rows(one, rows) for kind, one in self.times.items()}
         return FirstLook(take_rows(self.triggers, rows), times)
 
@@ -656,7 +656,10 @@ _MOST_NS: Final = np.iinfo(np.int32).max
 
 
 def first_look(points: SyncPoints, targets: Targets, activities: Sequence[Activity]) -> FirstLook:
-    """Look at all ranks in turn, and free what each did: in a whole job some MB a rank."""
+    """Look at all ranks in turn, and free what each did: in a whole job some MB a rank.
+
+    The times of a kind take 4 B for each target and rank: 82 MB for 20,000 targets of 1,024 ranks.
+    """
     shape, groups = targets.time_ns.shape, points.groups
     triggers = np.empty(shape[::-1], np.int32).T
     found: dict[str, I32 | I64] = {kind: _small(shape) for kind in _OFTEN}
@@ -669,7 +672,7 @@ def first_look(points: SyncPoints, targets: Targets, activities: Sequence[Activi
             if kind not in found:
                 found[kind] = _small(shape)
             if np.abs(times_ns).max(initial=0) > _MOST_NS:
-                found[kind] = found[kind].astype(np.int64)
+                found[kind] = found[kind].astype(np.int64, copy=False)
             found[kind][rows, i] = times_ns
         one.forget()
     return FirstLook(triggers, found)

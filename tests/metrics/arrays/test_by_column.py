@@ -7,7 +7,7 @@ import pytest
 
 from ccltui.metrics.arrays import by_column
 from ccltui.metrics.arrays.compiled import available
-from ccltui.parsers.array_types import I64
+from ccltui.parsers.array_types import I32, I64
 
 
 def test_rows_are_those_of_numpy_with_each_column_side_by_side() -> None:
@@ -22,6 +22,13 @@ def test_rows_are_those_of_numpy_with_each_column_side_by_side() -> None:
     assert by_column.take_columns(values, [0, 1, 2]) is values
     assert by_column.zeros((4, 3)).tolist() == [[0] * 3] * 4
     assert by_column.zeros((4, 3))[:, 1].flags.c_contiguous
+
+
+def test_median_of_two_numbers_whose_sum_takes_more_bytes() -> None:
+    largest = np.iinfo(np.int32).max
+    both: I32 = np.full((1, 2), largest, np.int32)
+
+    assert by_column.marked_median(both, np.ones((1, 2), np.bool_)).tolist() == [largest]
 
 
 @pytest.mark.parametrize("columns", [1, 2, 3, 8, 33])

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -184,6 +188,19 @@ def test_a_worker_that_dies_while_another_starts_costs_no_file(
 
     assert results(events) == [("Loaded", name) for name in NAMES]
     assert not [process for process in started if process.is_alive()]
+
+
+def test_tasks_of_a_pool_that_nobody_takes_apart_any_more_are_failed() -> None:
+    """The thread that does so may fail itself, where a task is begun meanwhile."""
+    pool, left = Executor(1, mp_context=multiprocessing.get_context("spawn")), Future[None]()
+    vars(pool)["_pending_work_items"][0] = SimpleNamespace(future=left)
+    vars(pool)["_broken"] = "a process has died"
+
+    pool._give_up()
+
+    with pytest.raises(BrokenProcessPool, match="a process has died"):
+        left.result(0)
+    pool.shutdown()
 
 
 def test_progress_is_in_bytes_of_the_file(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ccltui.parsers.ingest.worker_pool import starting
+from ccltui.parsers.ingest.worker_pool import StopPipe, starting
 
 WAKES = """
 import signal, sys, time
@@ -112,3 +113,17 @@ def test_a_process_that_was_killed_while_it_looked_keeps_nobody_from_stopping(
     )
 
     assert (done.stdout, done.stderr) == ("True\n", "")
+
+
+def test_stop_is_seen_although_another_process_holds_both_ends() -> None:
+    stop = StopPipe(multiprocessing.get_context("spawn"))
+    copy = os.dup(stop._held.fileno())  # what a process that was forked meanwhile has
+    try:
+        assert not stop.looked_at.poll()
+        stop.set()
+        stop.set()
+        assert stop.is_set
+        assert [stop.looked_at.poll() for _ in range(2)] == [True, True]
+    finally:
+        os.close(copy)
+        stop.looked_at.close()
