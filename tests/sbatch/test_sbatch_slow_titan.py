@@ -31,7 +31,8 @@ SMALL = (
     *("--training.dataset", "c4_test"),
 )
 
-pytestmark = pytest.mark.slow
+# Each program has a limit of its own, which is longer than that of other tests.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(0)]
 
 
 def python(titan: Path, *words: str | Path) -> str:
