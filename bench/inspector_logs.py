@@ -20,6 +20,7 @@ import numpy as np
 from msgspec import Struct, structs
 
 from ccltui.parsers.array_types import I64
+from ccltui.parsers.ingest.worker_pool import Executor
 
 START_US: Final = 1_780_000_000_000_000
 _PER_HOST: Final = 8
@@ -93,8 +94,8 @@ def write_inspector_logs(folder: Path, spec: LogSpec, *, workers: int = 1) -> di
     folder.mkdir(parents=True, exist_ok=True)
     write = partial(_write_rank, folder, spec)
     if workers > 1:
-        with multiprocessing.get_context("spawn").Pool(workers) as pool:
-            pool.map(write, range(spec.ranks), chunksize=1)
+        with Executor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+            list(pool.map(write, range(spec.ranks)))  # the list raises what a process raised
     else:
         for rank in range(spec.ranks):
             write(rank)

@@ -17,7 +17,7 @@ import termios
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pyte
 from msgspec import Struct
@@ -84,7 +84,7 @@ class Screen:
         self.started = time.perf_counter()
         self.pid, self.descriptor = pty.fork()
         if self.pid == 0:
-            _exec_explorer(command)
+            exec_explorer(command)
         size = struct.pack("HHHH", height, width, 0, 0)
         fcntl.ioctl(self.descriptor, termios.TIOCSWINSZ, size)
         self._screen = pyte.Screen(width, height)
@@ -372,7 +372,8 @@ def end_child(pid: int, descriptor: int) -> None:
     raise TimeoutError(f"it did not end within {_END_S:g} s of SIGTERM")
 
 
-def _exec_explorer(command: Sequence[str]) -> None:
+def exec_explorer(command: Sequence[str]) -> NoReturn:
+    """Become the explorer, in a terminal of 256 colours."""
     os.environ.update(TERM="xterm-256color", COLORTERM="")
     for name in ("NO_COLOR", "COLUMNS", "LINES", "TMUX"):
         os.environ.pop(name, None)

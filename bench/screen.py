@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pyte
 
-from bench.keys import end_child
+from bench.keys import end_child, exec_explorer
 from bench.results import OpeningTimes
 
 ROWS, COLUMNS = 40, 120
@@ -35,19 +35,12 @@ def time_first_opening(directory: Path, cache: Path, ranks: int) -> OpeningTimes
     started = time.perf_counter()
     pid, descriptor = pty.fork()
     if pid == 0:
-        _exec_explorer(command)
+        exec_explorer(command)
     fcntl.ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
     try:
         return _time_states(descriptor, started, f"{ranks}/{ranks}")
     finally:
         end_child(pid, descriptor)
-
-
-def _exec_explorer(command: list[str]) -> None:
-    os.environ.update(TERM="xterm-256color", COLORTERM="")
-    for name in ("NO_COLOR", "COLUMNS", "LINES"):
-        os.environ.pop(name, None)
-    os.execv(command[0], command)
 
 
 def _time_states(descriptor: int, started: float, loaded: str) -> OpeningTimes:

@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 from collections.abc import Mapping
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -50,6 +50,9 @@ class AnswerWorker:
             pipe = self._started()
             try:
                 pipe.send((tool, dict(arguments)))
+                # Processes that it started may hold the pipe open after it ended.
+                if pipe not in wait([pipe, self._process.sentinel]):
+                    raise EOFError
                 is_answer, text = pipe.recv()
             except (EOFError, OSError):
                 code = self._ended()

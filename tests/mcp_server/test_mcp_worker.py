@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import re
 import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -108,6 +110,32 @@ def test_a_process_that_ends_costs_one_answer(worker: AnswerWorker) -> None:
     assert "\n" not in str(why.value)
     assert worker.ask("open", {"path": "job"}) == first
     assert worker._process.pid != pid
+
+
+def test_a_process_whose_pipe_others_hold_open_costs_one_answer(
+    worker: AnswerWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = multiprocessing.get_context("spawn")
+    make_pipe, held = context.Pipe, []
+
+    def pipe() -> tuple[Any, Any]:
+        ours, theirs = make_pipe()
+        held.append(os.dup(theirs.fileno()))
+        return ours, theirs
+
+    monkeypatch.setattr(context, "Pipe", pipe)
+    try:
+        worker.ask("open", {"path": "job"})
+        os.kill(worker._process.pid, signal.SIGSTOP)
+        killer = threading.Timer(0.2, os.kill, (worker._process.pid, signal.SIGKILL))
+        killer.start()
+        with pytest.raises(RefusedError, match=r"ended \(signal 9\)"):
+            worker.ask("open", {"path": "job"})
+        killer.join()
+    finally:
+        for descriptor in held:
+            os.close(descriptor)
+    assert len(held) == 1
 
 
 def test_one_bad_file_and_wrong_questions_leave_the_process_as_it_is(
