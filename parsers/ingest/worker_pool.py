@@ -334,6 +334,16 @@ def _start_tracker() -> None:
         os.close(nothing)
 
 
+def prepare_for_processes() -> None:
+    """Start the process of `_start_tracker` where ``sys.stderr`` is an object of a screen.
+
+    It would be handed the descriptor of that, and such an object has none. Standard error itself
+    stays as it is: the screen may be written to it at the same time.
+    """
+    with contextlib.redirect_stderr(sys.__stderr__):
+        resource_tracker.ensure_running()
+
+
 def stop_starts() -> None:
     """Wait for starts of processes in other threads, a second at most, and let none begin after.
 

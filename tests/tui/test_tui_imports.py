@@ -43,6 +43,20 @@ def test_modules_that_are_not_imported(module: str, absent: list[str]) -> None:
     assert said_by(code) == "[]"
 
 
+def test_the_process_that_computes_imports_nothing_of_the_screen() -> None:
+    code = """\
+import sys
+import ccltui.tui.engine.server, ccltui.tui.engine.analysis
+from ccltui.tui.engine import idle_work
+from ccltui.tui.state.query_kinds import of_traces
+idle_work.import_modules(idle_work.OF_ANSWERS)
+present = [name for name in ("textual", "rich", "asyncio") if name in sys.modules]
+print(len(of_traces()) > 20, present)
+"""
+
+    assert said_by(code) == "True []"
+
+
 def test_the_command_palette_and_tls_are_left_out_until_they_are_asked_for() -> None:
     code = """\
 import sys

@@ -23,7 +23,6 @@ from ccltui.parsers import numbers
 from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
-from ccltui.tui.terminal import compat
 
 if TYPE_CHECKING:
     from ccltui.report.gates import Verdict
@@ -150,10 +149,12 @@ class Background:
         )
 
     def _run_load(self, path: str, options: ExplorerOptions, number: int) -> None:
-        from ccltui.tui.engine.loader import load_or_follow  # noqa: PLC0415  (after the first paint)
+        # Imported after the first paint.
+        from ccltui.parsers.ingest.worker_pool import prepare_for_processes  # noqa: PLC0415
+        from ccltui.tui.engine.loader import load_or_follow  # noqa: PLC0415
 
         worker = get_current_worker()
-        compat.prepare_for_processes()
+        prepare_for_processes()
 
         def post(fact: Fact) -> None:
             self._app.post_message(FactPosted(fact, number))

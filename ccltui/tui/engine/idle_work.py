@@ -25,8 +25,6 @@ OF_SCREEN: Final = (
 )
 """Modules of the process that draws."""
 OF_ANSWERS: Final = (
-    "ccltui.tui.engine.analysis",
-    "ccltui.metrics.inspection.event_report",
     "ccltui.metrics.inspection.event_report",
     "ccltui.metrics.findings.causes.instance_report",
 )

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from msgspec import Struct, structs
 
 from ccltui.parsers.ingest.rank_worker import ignore_sigint
-from ccltui.parsers.ingest.worker_pool import starting
+from ccltui.parsers.ingest.worker_pool import prepare_for_processes, starting
 from ccltui.tui.state.answers import Findings, ViewQuery
 from ccltui.tui.state.pane import Record
 from ccltui.tui.state.pane_states import Listing, Search
 from ccltui.tui.state.view_state import EventTarget, Versus
-from ccltui.tui.terminal import compat
 
 if TYPE_CHECKING:
     from ccltui.draw.timeline_chart import Track
@@ -52,7 +51,7 @@ def run_in_process(make: Callable[[], T], cancelled: Callable[[], bool]) -> T | 
         RuntimeError: The process ended before it was done.
         Exception: Any exception that ``make`` raises.
     """
-    compat.prepare_for_processes()
+    prepare_for_processes()
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_make, args=(make, sender), daemon=True)

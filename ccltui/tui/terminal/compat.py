@@ -17,7 +17,6 @@ import select
 import signal
 import sys
 from collections.abc import Iterator, Mapping
-from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING, Any, Final
 
 from textual.app import App
@@ -113,15 +112,6 @@ def end_with(app: App[Any], error: Exception) -> None:
 def terminal_size(driver: LinuxDriver) -> tuple[int, int]:
     """Return columns and rows of the terminal, also before the layout has adopted a new size."""
     return driver._get_terminal_size()
-
-
-def prepare_for_processes() -> None:
-    """Start the resource tracker, which multiprocessing starts with the first spawned process.
-
-    It inherits the descriptor of stderr, and Textual's replacement of stderr has none.
-    """
-    with contextlib.redirect_stderr(sys.__stderr__):
-        resource_tracker.ensure_running()
 
 
 @contextlib.contextmanager
