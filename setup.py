@@ -51,7 +51,10 @@ TABLES = Extension(
     **_OPTIONS,
 )
 INTERVALS = Extension(
-    "ccltui.metrics.arrays._intervals", ["ccltui/metrics/arrays/_intervals.pyx"], **_OPTIONS
+    "ccltui.metrics.arrays._intervals",
+    ["ccltui/metrics/arrays/_intervals.pyx"],
+    depends=["ccltui/metrics/arrays/_time_of_class.pxi"],
+    **_OPTIONS,
 )
 PASSES = Extension(
     "ccltui.metrics.arrays._passes", ["ccltui/metrics/arrays/_passes.pyx"], **_OPTIONS

@@ -6,7 +6,7 @@ results; compiled they are four times as fast. A set is two int64 arrays, sorted
 so are the results. All loops release the GIL.
 """
 
-from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint64_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int8_t, int64_t, uint64_t
 
 import numpy as np
 
@@ -244,3 +244,6 @@ def _cut(starts, ends, Py_ssize_t count):
     if 2 * count < len(starts):
         return starts[:count].copy(), ends[:count].copy()
     return starts[:count], ends[:count]
+
+
+include "_time_of_class.pxi"

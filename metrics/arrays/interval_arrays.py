@@ -1,6 +1,6 @@
 """IntervalSet operations on intervals in numpy, for :mod:`ccltui.metrics.arrays.intervals`.
 
-``_intervals.pyx`` implements the same seven functions four times as fast; they replace these where
+``_intervals.pyx`` implements the same functions four times as fast; they replace these where
 they were compiled. A set is two int64 arrays, starts and ends, of intervals that are sorted,
 disjoint and not touching. Arguments and results have this form.
 """
@@ -12,13 +12,13 @@ from typing import Protocol
 
 import numpy as np
 
-from ccltui.parsers.array_types import I64
+from ccltui.parsers.array_types import I8, I64
 
 IntervalSet = tuple[I64, I64]
 
 
 class Functions(Protocol):
-    """The seven functions of this module, or the compiled ones."""
+    """The functions of this module, or the compiled ones."""
 
     def union(self, start: I64, end: I64) -> IntervalSet | None:
         """See `union`."""
@@ -40,6 +40,14 @@ class Functions(Protocol):
 
     def long_gaps(self, parts: Sequence[I64], least: int) -> IntervalSet | None:
         """See `long_gaps`; None where it would take too much memory."""
+
+    def union_of_class(self, start: I64, dur: I64, kind: I8, wanted: int) -> IntervalSet | None:
+        """See `union_of_class`."""
+
+    def exposed_waits(
+        self, start: I64, end: I64, waits: tuple[I64, I64, I64, I64], found: tuple[I64, I64]
+    ) -> None:
+        """See `exposed_waits`."""
 
 
 def union(start: I64, end: I64) -> IntervalSet | None:
@@ -137,6 +145,43 @@ def long_gaps(parts: Sequence[I64], least: int) -> IntervalSet:
     times.sort(kind="stable")  # quick on ascending runs
     long = np.flatnonzero(np.diff(times) >= least)
     return times[long], times[long + 1]
+
+
+def union_of_class(start: I64, dur: I64, kind: I8, wanted: int) -> IntervalSet | None:
+    """Return the union of the events of a class; None if the non-empty ones are not sorted.
+
+    Args:
+        start: start of each event.
+        dur: duration of each.
+        kind: class of each.
+        wanted: the class.
+    """
+    rows = np.flatnonzero(kind == wanted)
+    begun = start.take(rows)
+    return union(begun, begun + dur.take(rows))
+
+
+def exposed_waits(
+    start: I64, end: I64, waits: tuple[I64, I64, I64, I64], found: tuple[I64, I64]
+) -> None:
+    """Write how long a rank waited while a set, its computation, did not cover the time.
+
+    Args:
+        start: starts of the set.
+        end: ends of the set.
+        waits: of each collective the start of the rank's call and its duration, the shortest
+            duration of a rank, and by how much the next shortest is longer.
+        found: takes the exposed waits; to the second is added the part of them after the arrival
+            of the last but one rank.
+    """
+    (begun, lasted, shortest, gap), (exposed, beyond) = waits, found
+    wait = lasted - shortest
+    until, alone = begun + wait, np.minimum(gap, wait)
+    exposed[:] = wait
+    beyond += alone
+    if len(start):
+        exposed -= covered_within(start, end, begun, until)
+        beyond -= covered_within(start, end, until - alone, until)
 
 
 def _merged(one: I64, other: I64) -> I64:

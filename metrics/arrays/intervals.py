@@ -16,7 +16,7 @@ from msgspec import Struct
 from ccltui.metrics.arrays import interval_arrays
 from ccltui.metrics.arrays.compiled import available
 from ccltui.metrics.arrays.interval_arrays import Functions
-from ccltui.parsers.array_types import I64, Bool
+from ccltui.parsers.array_types import I8, I64, Bool
 
 
 class Intervals(Struct, frozen=True, eq=False):
@@ -113,6 +113,12 @@ class Intervals(Struct, frozen=True, eq=False):
         lines = (np.ascontiguousarray(times).reshape(-1) for times in (begin, until))
         return _functions().covered_within(*self._arrays, *lines).reshape(begin.shape)
 
+    def take_from_waits(self, waits: tuple[I64, I64, I64, I64], exposed: I64, beyond: I64) -> None:
+        """Write waits without the time that the set covers; see `interval_arrays.exposed_waits`."""
+        begun, lasted, shortest, gap = map(np.ascontiguousarray, waits)
+        lines = begun, lasted, shortest, gap
+        _functions().exposed_waits(*self._arrays, lines, (exposed, beyond))
+
     def widened(self, by_ns: int) -> Intervals:
         """Return the set with ``by_ns`` (at least 0) more before and after each interval."""
         return union(self.start_ns - by_ns, self.end_ns + by_ns)
@@ -152,6 +158,16 @@ def union(start_ns: npt.ArrayLike, end_ns: npt.ArrayLike) -> Intervals:
         found = _functions().union(starts[order], ends[order])
     if found is None:
         raise AssertionError("sorted times that are not sorted")
+    return Intervals(*found)
+
+
+def union_of_class(start_ns: I64, dur_ns: I64, kind: I8, wanted: int) -> Intervals:
+    """Return the union of the events of one class, as `union`; none is copied before."""
+    found = _functions().union_of_class(start_ns, dur_ns, np.ascontiguousarray(kind), wanted)
+    if found is None:
+        rows = np.flatnonzero(kind == wanted)
+        start = start_ns.take(rows)
+        return union(start, start + dur_ns.take(rows))
     return Intervals(*found)
 
 

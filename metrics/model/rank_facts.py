@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import numpy as np
 
-from ccltui.metrics.arrays.intervals import Intervals, union
+from ccltui.metrics.arrays.intervals import Intervals, union, union_of_class
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.facts import fact
 from ccltui.metrics.model.classify import (
@@ -238,9 +238,8 @@ class RankFacts:
 
     @fact("busy")
     def _time_of(self, kind: int) -> Intervals:
-        gpu, rows = self.trace.group("gpu"), np.flatnonzero(self.classes == kind)
-        start_ns = gpu.start_ns.take(rows)
-        return union(start_ns, start_ns + gpu.dur_ns.take(rows))
+        gpu = self.trace.group("gpu")
+        return union_of_class(gpu.start_ns, gpu.dur_ns, self.classes, kind)
 
     @cached_property
     def device_work(self) -> Intervals:

@@ -311,10 +311,9 @@ def _of_part(part: Part, ranks: Mapping[str, RankView], floor_ns: int) -> Expose
     for place, column in enumerate(part.columns.tolist()):
         rank = ranks[part.arrived.labels[column]]
         start = pick(rank.recorded_calls.start_ns, of_member[:, place])
-        wait = lasted[:, place] - shortest
-        end = start + wait
-        exposed[:, place] = wait - rank.comp.within(start, end)
-        alone = np.minimum(gap, wait)
-        beyond += alone - rank.comp.within(end - alone, end)
+        waits = start, lasted[:, place], shortest, gap
+        rank.comp.take_from_waits(waits, exposed[:, place], beyond)
+        if rank.is_large:
+            rank.forget_intervals()
     late = lateness.last >= 0
     return ExposedWaits(part, rows, late, part.arrived.eligible[rows], exposed, beyond, second)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ccltui.metrics.arrays import interval_arrays
 from ccltui.metrics.arrays.compiled import available
 from ccltui.metrics.arrays.interval_arrays import Functions, IntervalSet
-from ccltui.metrics.arrays.intervals import Intervals, long_gaps, union
+from ccltui.metrics.arrays.intervals import Intervals, long_gaps, union, union_of_class
 from ccltui.parsers.array_types import I64
 
 pytestmark = pytest.mark.skipif(not available(), reason="the functions were not compiled")
@@ -141,3 +141,43 @@ def test_moments_of_any_shape() -> None:
 
     assert Intervals.of(4, 8).within(moments - 1, moments).tolist() == [[0, 1], [1, 0]]
     assert Intervals.of(4, 8).within(5, 9).tolist() == 3
+
+
+@given(PAIRS, st.booleans(), st.lists(st.integers(0, 2), min_size=25, max_size=25))
+def test_union_of_the_events_of_a_class(
+    pairs: list[tuple[int, int]], is_sorted: bool, classes: list[int]
+) -> None:
+    start, lasted = columns(sorted(pairs) if is_sorted else pairs)
+    kind = np.array(classes[: len(start)], np.int8)
+    arrays = start // 2, lasted // 2, kind, 1
+
+    found = compiled().union_of_class(*arrays)
+
+    assert listed(found) == listed(interval_arrays.union_of_class(*arrays))
+    whole = union_of_class(*arrays)
+    of_class = union(arrays[0][kind == 1], (arrays[0] + arrays[1])[kind == 1])
+    assert whole == of_class
+
+
+TIMES = st.integers(0, 60)
+
+
+@given(PAIRS, st.lists(st.tuples(TIMES, TIMES, TIMES, TIMES), max_size=25), st.booleans())
+def test_waits_that_no_computation_covers(
+    pairs: list[tuple[int, int]], waits: list[tuple[int, int, int, int]], is_sorted: bool
+) -> None:
+    busy = union(*columns([(start // 64, end // 64) for start, end in pairs]))
+    table: I64 = np.array(sorted(waits) if is_sorted else waits, np.int64).reshape(-1, 4)
+    begun, shortest, longer, gap = (np.ascontiguousarray(column) for column in table.T)
+    given_waits = begun, shortest + longer, shortest, gap
+    results = [(np.zeros(len(table), np.int64), np.ones(len(table), np.int64)) for _ in range(2)]
+
+    for functions, found in zip((compiled(), interval_arrays), results, strict=True):
+        functions.exposed_waits(busy.start_ns, busy.end_ns, given_waits, found)
+
+    assert [column.tolist() for column in results[0]] == [column.tolist() for column in results[1]]
+    exposed = [
+        wait - busy.clip(start, start + wait).total_ns
+        for start, wait in zip(begun.tolist(), longer.tolist(), strict=True)
+    ]
+    assert results[0][0].tolist() == exposed
