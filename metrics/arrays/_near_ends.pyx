@@ -9,7 +9,7 @@ bounds.
 
 from libc.math cimport INFINITY, fabs, log, log1p, rint
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.stdlib cimport calloc, free, malloc, qsort, realloc
 from libc.string cimport memcpy, memset
 
 import numpy as np
@@ -76,24 +76,47 @@ cdef struct Near:
     Py_ssize_t place
 
 
+cdef class Limits:
+    """The constants of `stream_evidence` by their names there, in lower case."""
+
+    cdef int64_t one_clock_ns, bin_ns, window_ns
+    cdef double fine_ns, close_ns, usual, min_weight, max_drift
+    cdef Py_ssize_t fewest, voters, cells, slack, most_of_two, candidates, max_options, coarse, fine
+    cdef Py_ssize_t wider
+
+    def __cinit__(
+        self, *, int64_t one_clock_ns, double fine_ns, double close_ns, Py_ssize_t fewest,
+        double usual, int64_t bin_ns, Py_ssize_t voters, Py_ssize_t cells, Py_ssize_t slack,
+        Py_ssize_t most_of_two, double min_weight, Py_ssize_t candidates, Py_ssize_t max_options,
+        Py_ssize_t coarse, Py_ssize_t fine, int64_t window_ns, Py_ssize_t wider, double max_drift,
+    ):
+        self.one_clock_ns, self.fine_ns, self.close_ns = one_clock_ns, fine_ns, close_ns
+        self.fewest, self.usual, self.bin_ns, self.voters = fewest, usual, bin_ns, voters
+        self.cells, self.slack, self.most_of_two = cells, slack, most_of_two
+        self.min_weight, self.candidates, self.max_options = min_weight, candidates, max_options
+        self.coarse, self.fine, self.window_ns = coarse, fine, window_ns
+        self.wider, self.max_drift = wider, max_drift
+
+
 cdef class HostEnds:
     """The calls of a host, which those of other hosts are compared with.
 
     Args:
+        what: of each call, one queue after another.
+        end: likewise, ascending in each queue.
+        dur: likewise.
+        first: index of the first call of each queue, and their number.
+        sampled: numbers of the queues of which some calls find clock differences.
         names: what calls of the host may be, ascending.
-        end: ends of the calls by queue, name and end.
-        dur: their durations.
-        first: index of the first of each queue and name, and the number of all.
-        first_ns: first end of each queue.
-        last_ns: last end of each queue.
-        near_ns: largest distance of the ends of two calls that are compared.
-        fine_ns: as in `stream_evidence`, like the rest.
-        close_ns: likewise.
-        fewest: likewise.
-        usual: likewise.
+        ordered: ends and durations of the calls by queue, name and end.
+        first_of_names: index of the first of these of each queue and name, and the number of all.
+        limits: constants.
     """
 
-    cdef const int64_t[::1] names, end, dur, first, first_ns, last_ns
+    cdef const int64_t[::1] what, call_end, call_dur, first_call, sampled
+    cdef const int64_t[::1] names, end, dur, first
+    cdef const int64_t[::1] first_ns, last_ns
+    cdef Limits limits
     cdef int64_t near_ns, begin_ns, until_ns
     cdef double fine_ns, close_ns, usual
     cdef Py_ssize_t fewest, queues, codes
@@ -106,20 +129,23 @@ cdef class HostEnds:
     cdef double* met
 
     def __cinit__(
-        self, const int64_t[::1] names, const int64_t[::1] end, const int64_t[::1] dur,
-        const int64_t[::1] first, const int64_t[::1] first_ns, const int64_t[::1] last_ns,
-        int64_t near_ns, double fine_ns, double close_ns, Py_ssize_t fewest, double usual,
+        self, const int64_t[::1] what, const int64_t[::1] end, const int64_t[::1] dur,
+        const int64_t[::1] first, const int64_t[::1] sampled, const int64_t[::1] names,
+        ordered, const int64_t[::1] first_of_names, Limits limits,
     ):
         cdef Py_ssize_t i
-        self.names, self.end, self.dur, self.first = names, end, dur, first
-        self.first_ns, self.last_ns = first_ns, last_ns
-        self.near_ns, self.fine_ns, self.close_ns = near_ns, fine_ns, close_ns
-        self.fewest, self.usual = fewest, usual
-        self.queues, self.codes = len(first_ns), len(names)
-        self.begin_ns, self.until_ns = first_ns[0], last_ns[0]
+        self.what, self.call_end, self.call_dur, self.first_call = what, end, dur, first
+        self.sampled, self.names, self.first, self.limits = sampled, names, first_of_names, limits
+        self.end, self.dur = ordered
+        self.near_ns, self.fine_ns = limits.one_clock_ns, limits.fine_ns
+        self.close_ns, self.fewest, self.usual = limits.close_ns, limits.fewest, limits.usual
+        self.queues, self.codes = len(first) - 1, len(names)
+        edges = np.asarray(first)
+        self.first_ns, self.last_ns = np.asarray(end)[edges[:-1]], np.asarray(end)[edges[1:] - 1]
+        self.begin_ns, self.until_ns = self.first_ns[0], self.last_ns[0]
         for i in range(1, self.queues):
-            self.begin_ns = min(self.begin_ns, first_ns[i])
-            self.until_ns = max(self.until_ns, last_ns[i])
+            self.begin_ns = min(self.begin_ns, self.first_ns[i])
+            self.until_ns = max(self.until_ns, self.last_ns[i])
         self.near = NULL
         self.gain = NULL
         self.found = self.room = self.space = 0
@@ -229,49 +255,43 @@ cdef class HostEnds:
                 found[i] = max(found[i], value)
                 found[others + j] = max(found[others + j], value)
 
-    def scores(
-        self, const int64_t[::1] what, const int64_t[::1] end, const int64_t[::1] dur,
-        const int64_t[::1] first, const int64_t[::1] queues, const uint8_t[:, ::1] compatible,
-        const int64_t[::1] offset_ns, const int64_t[::1] at_ns, Py_ssize_t most, int64_t width_ns,
-    ):
-        """Return what calls of another host tell for each of some clock differences.
+    cdef Py_ssize_t best_ends(
+        self, const int64_t* queue, const int64_t* end, Py_ssize_t others,
+        const double[::1] least, const double[::1] other_least, int64_t[:, ::1] row,
+    ) except -1:
+        """Write the ends of the other host and here, and the queue, of calls of the best pairs.
 
-        Args:
-            what: of each call of the other host, one queue after another.
-            end: likewise, ascending in each queue.
-            dur: likewise.
-            first: index of the first call of each queue, and their number.
-            queues: numbers of the queues whose calls are compared, some of each (`sampled`).
-            compatible: by queue of the other host and of this one, whether they may meet.
-            offset_ns: how far the clock of the other host is ahead.
-            at_ns: middle of the time whose calls are compared.
-            most: largest number of calls of each queue.
-            width_ns: half of that time.
-
-        Returns:
-            For each difference the evidence of each queue of the other host and then of this one
-            with its best partner, float64 [n, q].
+        ``row`` has room for all that the last comparison found. Returns how many there are.
         """
-        cdef Py_ssize_t one, i, count, row, others = compatible.shape[0]
-        chosen = np.empty((4, len(queues) * most), np.int64)
-        found = np.zeros((len(offset_ns), others + self.queues))
-        cdef int64_t[:, ::1] to = chosen
-        cdef double[:, ::1] best = found
-        if not len(queues):
-            return found
-        for one in range(len(offset_ns)):
-            count = _sample(
-                end, first, queues, most, at_ns[one], width_ns, &to[0, 0], &to[1, 0]
-            )
-            for i in range(count):
-                row = to[1, i]
-                to[1, i], to[2, i], to[3, i] = what[row], end[row], dur[row]
-            self.meet(
-                &to[0, 0], &to[1, 0], &to[2, 0], &to[3, 0], count, compatible,
-                offset_ns[one], 0.0, at_ns[one],
-            )
-            self.largest(self.total, others, best[one])
-        return found
+        cdef Py_ssize_t i, j, kept = 0, queues = self.queues
+        cdef double* total = self.total
+        cdef double most
+        cdef Near* one
+        cdef int64_t* best = <int64_t*> calloc(others + queues, sizeof(int64_t))
+        cdef int64_t* back = best + others
+        if best == NULL:
+            raise MemoryError
+        for i in range(others):
+            for j in range(queues):
+                if total[i * queues + j] > total[i * queues + best[i]]:
+                    best[i] = j
+                if total[i * queues + j] > total[back[j] * queues + j]:
+                    back[j] = i
+        for i in range(others):
+            j = best[i]
+            most = total[i * queues + j]
+            if most <= 0 or back[j] != i or (
+                least is not None and (most < least[i] or most < other_least[j])
+            ):
+                best[i] = -1
+        for i in range(self.found):
+            one = &self.near[i]
+            j = queue[one.call]
+            if best[j] == one.queue:
+                row[0, kept], row[1, kept], row[2, kept] = end[one.call], self.end[one.place], j
+                kept += 1
+        free(best)
+        return kept
 
     def evidence(
         self, const int64_t[::1] queue, const int64_t[::1] what, const int64_t[::1] end,
@@ -297,36 +317,15 @@ cdef class HostEnds:
             For gains, then for gains with closeness, the largest value of each queue of the other
             host and of this one; then ends, ends here and queues of calls of the best pairs.
         """
-        cdef Py_ssize_t i, j, kept = 0, mine, queues = self.queues, others = compatible.shape[0]
-        cdef Near* one
-        cdef double most
+        cdef Py_ssize_t kept, others = compatible.shape[0]
         self.meet(
             &queue[0], &what[0], &end[0], &dur[0], len(queue), compatible, offset_ns, rate, at_ns
         )
-        cdef double* total = self.total
-        cdef int64_t[::1] best = np.zeros(others + queues, np.int64), back = best[others:]
-        for i in range(others):
-            for j in range(queues):
-                if total[i * queues + j] > total[i * queues + best[i]]:
-                    best[i] = j
-                if total[i * queues + j] > total[back[j] * queues + j]:
-                    back[j] = i
-        for i in range(others):
-            j = best[i]
-            most = total[i * queues + j]
-            if most <= 0 or back[j] != i or most < least[i] or most < other_least[j]:
-                best[i] = -1
         rows = np.empty((3, self.found), np.int64)
-        cdef int64_t[:, ::1] row = rows
-        for i in range(self.found):
-            one = &self.near[i]
-            mine = queue[one.call]
-            if best[mine] == one.queue:
-                row[0, kept], row[1, kept], row[2, kept] = end[one.call], self.end[one.place], mine
-                kept += 1
-        gains, totals = np.zeros(others + queues), np.zeros(others + queues)
+        kept = self.best_ends(&queue[0], &end[0], others, least, other_least, rows)
+        gains, totals = np.zeros(others + self.queues), np.zeros(others + self.queues)
         self.largest(self.gain, others, gains)
-        self.largest(total, others, totals)
+        self.largest(self.total, others, totals)
         return (
             (gains[:others], gains[others:]), (totals[:others], totals[others:]),
             *rows[:, :kept].copy(),
@@ -385,4 +384,5 @@ def sampled(
 
 
 include "_shared_differences.pxi"
+include "_clock_options.pxi"
 include "_stream_distances.pxi"

@@ -1,5 +1,10 @@
 # Included by _near_ends.pyx: differences of ends that many pairs of calls share.
 
+cdef struct Vote:
+    double votes
+    double ahead
+
+
 cdef struct Cell:
     int64_t apart
     int64_t longer
@@ -76,6 +81,16 @@ cdef class _Pair:
     def __dealloc__(self):
         free(self.then)
 
+    cdef void take(self, HostEnds host, Py_ssize_t first, Py_ssize_t count) noexcept:
+        """Take some calls of a host as those of the one queue."""
+        self.what, self.end = &host.what[first], &host.call_end[first]
+        self.dur, self.count = &host.call_dur[first], count
+
+    cdef void take_other(self, HostEnds host, Py_ssize_t first, Py_ssize_t count) noexcept:
+        """Take some calls of a host as those of the other queue."""
+        self.other_what, self.other_end = &host.what[first], &host.call_end[first]
+        self.other_dur, self.others = &host.call_dur[first], count
+
     cdef int index_others(self) except -1:
         """Chain the other calls by what they may be: only like ones are compared."""
         cdef Py_ssize_t j
@@ -97,6 +112,7 @@ cdef class _Pair:
 
 cdef enum:
     MOST_BINS = 1 << 15
+    FEW_CELLS = 1 << 13  # up to which pairs are sorted: most bins would be empty
     IN_BLOCK = 128  # bins of which the largest bound is kept, so that few are looked at
     MOST_FOUND = 16
 
@@ -125,6 +141,7 @@ cdef class _Bins:
     cdef uint8_t* known
     cdef Best* best
     cdef Cell* cell
+    cdef uint64_t* number  # of bins that are kept; NULL: all are
     cdef int64_t[MOST_FOUND] taken
     cdef Py_ssize_t num_taken
 
@@ -134,7 +151,8 @@ cdef class _Bins:
         self.known = NULL
         self.best = NULL
         self.cell = NULL
-        self.num_taken = 0
+        self.number = NULL
+        self.cells = self.num_taken = 0
 
     def __dealloc__(self):
         free(self.bound)
@@ -143,6 +161,7 @@ cdef class _Bins:
         free(self.known)
         free(self.best)
         free(self.cell)
+        free(self.number)
 
     cdef inline uint64_t bin_of(self, int64_t end, int64_t other_end) noexcept nogil:
         """The bin of a difference; wraps where int64 cannot hold it, and may be no bin at all."""
@@ -151,8 +170,7 @@ cdef class _Bins:
 
     cdef int fill(self, _Pair pair) except -1:
         """Put all like pairs of calls into bins."""
-        cdef Py_ssize_t i, j, count = pair.count, others = pair.others
-        cdef uint64_t place
+        cdef Py_ssize_t i, count = pair.count, others = pair.others
         cdef uint64_t mine = <uint64_t> pair.end[count - 1] - <uint64_t> pair.end[0]
         cdef uint64_t span = mine + (
             <uint64_t> pair.other_end[others - 1] - <uint64_t> pair.other_end[0]
@@ -164,16 +182,76 @@ cdef class _Bins:
         while (<int64_t> 1 << self.shift) < self.bin_ns or (span >> self.shift) >= MOST_BINS:
             self.shift += 1
         self.bins = <Py_ssize_t> (span >> self.shift) + 1
-        self.bound = <double*> calloc(self.bins + 2, sizeof(double))
-        self.first = <Py_ssize_t*> calloc(self.bins + 3, sizeof(Py_ssize_t))
-        self.known = <uint8_t*> calloc(self.bins + 1, 1)
-        self.best = <Best*> malloc((self.bins + 1) * sizeof(Best))
-        self.most_of_block = <double*> calloc(self.bins // IN_BLOCK + 1, sizeof(double))
+        if count * others <= FEW_CELLS:
+            self.fill_few(pair)
+        else:
+            self.fill_many(pair)
+        if self.cells < self.fewest:
+            return 0
+        with nogil:
+            for i in range(self.bins):
+                self.bound[i] += self.bound[i + 1]
+                if self.first[min(i + 2, self.bins)] - self.first[i] < self.fewest:
+                    self.bound[i] = 0
+            for i in range(self.bins // IN_BLOCK + 1):
+                self.renew(i)
+        return 0
+
+    cdef int allocate(self, Py_ssize_t bins) except -1:
+        """Make room for what is known of bins."""
+        self.bound = <double*> calloc(bins + 2, sizeof(double))
+        self.first = <Py_ssize_t*> calloc(bins + 3, sizeof(Py_ssize_t))
+        self.known = <uint8_t*> calloc(bins + 1, 1)
+        self.best = <Best*> malloc((bins + 1) * sizeof(Best))
+        self.most_of_block = <double*> calloc(bins // IN_BLOCK + 1, sizeof(double))
         if (
             self.bound == NULL or self.first == NULL or self.known == NULL or self.best == NULL
             or self.most_of_block == NULL
         ):
             raise MemoryError
+        return 0
+
+    cdef int fill_few(self, _Pair pair) except -1:
+        """Keep only bins that hold a pair, and an empty one between two that are no neighbours."""
+        cdef Py_ssize_t i, j, at = -1
+        cdef uint64_t place, bins = <uint64_t> self.bins
+        self.cell = <Cell*> malloc(pair.count * pair.others * sizeof(Cell))
+        if self.cell == NULL:
+            raise MemoryError
+        for i in range(pair.count):
+            for j in range(pair.others):
+                if pair.what[i] == pair.other_what[j] and (
+                    self.bin_of(pair.end[i], pair.other_end[j]) < bins
+                ):
+                    self.cell[self.cells].apart = pair.end[i] - pair.other_end[j]
+                    self.cell[self.cells].longer = pair.longer(i, j)
+                    self.cells += 1
+        if self.cells < self.fewest:
+            return 0
+        _sort_cells(self.cell, self.cells)
+        self.allocate(2 * self.cells)
+        self.number = <uint64_t*> malloc(2 * self.cells * sizeof(uint64_t))
+        if self.number == NULL:
+            raise MemoryError
+        for i in range(self.cells):
+            place = self.bin_of(self.cell[i].apart, 0)
+            if at < 0 or place != self.number[at]:
+                if at >= 0 and place > self.number[at] + 1:
+                    at += 1
+                    self.number[at], self.first[at] = self.number[at - 1] + 1, i
+                at += 1
+                self.number[at], self.first[at] = place, i
+                self.known[at] = 2  # it is sorted
+            self.bound[at] += _above_log(1.0 + self.cell[i].longer / self.fine_ns) + self.least
+        self.bins = at + 1
+        self.first[self.bins] = self.cells
+        return 0
+
+    cdef int fill_many(self, _Pair pair) except -1:
+        """Count the pairs of each bin before they are put there."""
+        cdef Py_ssize_t i, j, count = pair.count
+        cdef uint64_t place
+        self.allocate(self.bins)
         pair.index_others()
         with nogil:
             for i in range(count):
@@ -204,12 +282,6 @@ cdef class _Bins:
                         self.cell[self.first[place + 1]].longer = pair.longer(i, j)
                         self.first[place + 1] += 1
                     j = pair.then[j]
-            for i in range(self.bins):
-                self.bound[i] += self.bound[i + 1]
-                if self.first[i + 2 if i + 2 <= self.bins else self.bins] - self.first[i] < self.fewest:
-                    self.bound[i] = 0
-            for i in range(self.bins // IN_BLOCK + 1):
-                self.renew(i)
         return 0
 
     cdef void renew(self, Py_ssize_t block) noexcept nogil:
@@ -287,77 +359,45 @@ cdef class _Bins:
 
     cdef int take(self, int64_t apart) except -1:
         """Leave out differences near one that is found."""
-        cdef int64_t place
+        cdef int64_t low = max((apart - 2 * self.bin_ns - self.low) >> self.shift, 0), place
+        cdef Py_ssize_t i = 0 if self.number != NULL else low
         self.taken[self.num_taken] = apart
         self.num_taken += 1
-        place = max((apart - 2 * self.bin_ns - self.low) >> self.shift, 0)
-        while place < self.bins and place <= (apart + 3 * self.bin_ns - self.low) >> self.shift:
-            if self.known[place] & 1:
-                self.look_at(place)
-            place += 1
+        while i < self.bins:
+            place = self.number[i] if self.number != NULL else i
+            if place > (apart + 3 * self.bin_ns - self.low) >> self.shift:
+                break
+            if place >= low and self.known[i] & 1:
+                self.look_at(i)
+            i += 1
         return 0
 
 
-def shared_differences(
-    const int64_t[::1] what, const int64_t[::1] end, const int64_t[::1] dur,
-    const int64_t[::1] other_what, const int64_t[::1] other_end, const int64_t[::1] other_dur,
-    const int64_t[:, ::1] parts,
-    int64_t bin_ns, double fine_ns, double least, Py_ssize_t fewest, Py_ssize_t most,
-):
-    """Return (votes, difference) of differences of ends that many pairs of like calls share.
-
-    Args:
-        what: of each call of the queues of a host, ascending in time in each queue.
-        end: likewise.
-        dur: likewise.
-        other_what: of each call of the queues of another host.
-        other_end: likewise.
-        other_dur: likewise.
-        parts: pairs of parts of two queues, [n, 4]: first call and number of calls of the one,
-            and of the other.
-        bin_ns: width of a window.
-        fine_ns: unit of the difference of durations.
-        least: votes of a pair without such a difference.
-        fewest: fewest pairs of a window that counts.
-        most: largest number of differences of two queues, up to 16.
-    """
-    cdef _Pair pair = _Pair()
-    cdef Py_ssize_t row
-    found = []
-    for row in range(len(parts)):
-        pair.what, pair.end, pair.dur = &what[parts[row, 0]], &end[parts[row, 0]], &dur[parts[row, 0]]
-        pair.count, pair.others = parts[row, 1], parts[row, 3]
-        pair.other_what = &other_what[parts[row, 2]]
-        pair.other_end = &other_end[parts[row, 2]]
-        pair.other_dur = &other_dur[parts[row, 2]]
-        found += _shared(pair, bin_ns, fine_ns, least, fewest, most)
-    return found
-
-
-cdef list _shared(
-    _Pair pair, int64_t bin_ns, double fine_ns, double least, Py_ssize_t fewest, Py_ssize_t most
-):
-    """As `shared_differences`, of two queues.
+cdef Py_ssize_t _shared(
+    _Pair pair, int64_t bin_ns, double fine_ns, double least, Py_ssize_t fewest, Py_ssize_t most,
+    Vote* found,
+) except -1:
+    """Write differences of ends that many pairs of like calls of two queues share; count them.
 
     A window of ``bin_ns`` has no more votes than the two bins that it lies in, so that only bins
     that may hold the most are looked at pair by pair.
     """
     cdef _Bins bins = _Bins()
-    cdef Py_ssize_t place
+    cdef Py_ssize_t place, count = 0
     if not pair.count or not pair.others:
-        return []
+        return 0
     bins.bin_ns, bins.fine_ns, bins.least, bins.fewest = bin_ns, fine_ns, least, fewest
     bins.fill(pair)
     if bins.cells < fewest:
-        return []
-    found = []
-    while len(found) < min(most, MOST_FOUND):
+        return 0
+    while count < min(most, MOST_FOUND):
         place = bins.largest()
         if place < 0:
             break
         if not bins.known[place] & 1:
             bins.look_at(place)
             continue
-        found.append((bins.best[place].votes, bins.best[place].median))
+        found[count].votes, found[count].ahead = bins.best[place].votes, bins.best[place].median
+        count += 1
         bins.take(bins.best[place].apart)
-    return found
+    return count

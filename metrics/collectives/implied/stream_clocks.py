@@ -8,7 +8,7 @@ resembles the next one shifted in time, but the true partners of its streams are
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Final
 
 import numpy as np
@@ -27,7 +27,6 @@ from ccltui.metrics.collectives.implied.stream_evidence import (
     Evidence,
     HostCalls,
     HostPair,
-    Option,
     Queue,
     evidence,
     options_of,
@@ -48,26 +47,140 @@ AS_GOOD: Final = 0.7
 
 
 class PartnerScores(Struct, frozen=True):
-    """Evidence of each queue of a host with its best known partner, as in `Evidence`.
+    """Evidence of each queue of all hosts with its best known partner, as in `Evidence`.
 
-    ``transfers`` marks queues of sends and receives.
+    ``transfers`` marks queues of sends and receives; ``first`` is the first queue of each host,
+    and their number.
     """
 
     log_gain: F64
     total: F64
     transfers: Bool
+    first: I64
 
-    def with_partners(self, found: Evidence, side: int) -> PartnerScores:
-        """Return the scores with found partners; ``side``: 0 for the first host of the evidence."""
-        log_gain = np.maximum(self.log_gain, found.log_gain[side])
-        total = np.maximum(self.total, found.total[side])
-        if np.array_equal(log_gain, self.log_gain) and np.array_equal(total, self.total):
-            return self  # so that what was computed with these scores stays
-        return PartnerScores(log_gain, total, self.transfers)
+    @classmethod
+    def on_hosts(cls, hosts: Sequence[HostCalls]) -> PartnerScores:
+        """Return the evidence of each queue with its best partner on its own host."""
+        none = ClockDifference(0.0, 0.0, 0)
+        found = [evidence(host.sample(FINE), host, host, none) for host in hosts]
+        return cls(
+            np.concatenate([np.empty(0), *(one.log_gain[0] for one in found)]),
+            np.concatenate([np.empty(0), *(one.total[0] for one in found)]),
+            np.concatenate([np.empty(0, np.bool_), *(host.transfers for host in hosts)]),
+            np.cumsum([0, *(len(host.queues) for host in hosts)], dtype=np.int64),
+        )
+
+    def of(self, host: int) -> slice:
+        """Return where the queues of a host are."""
+        return slice(int(self.first[host]), int(self.first[host + 1]))
+
+    def add(self, found: Evidence, hosts: tuple[int, int]) -> None:
+        """Count the partners that the queues of two hosts have found."""
+        for side, host in enumerate(hosts):
+            here = self.of(host)
+            np.maximum(self.log_gain[here], found.log_gain[side], out=self.log_gain[here])
+            np.maximum(self.total[here], found.total[side], out=self.total[here])
 
 
-Links = dict[tuple[int, int], tuple[float, HostPair, Option]]
-_Gain = Callable[[HostPair, PartnerScores, PartnerScores], F64]
+class Options(Struct, frozen=True):
+    """The clock differences of pairs of hosts, one after another.
+
+    Attributes:
+        pairs: All pairs of hosts.
+        pair: Of each difference, index of its pair.
+        place: Likewise, which of those of its pair it is.
+        offset_ns: Likewise.
+        at_ns: Likewise.
+        total: Likewise, all evidence.
+        gain: ``log_gain`` of each difference and queue of either host, float64 [v].
+        queue: Likewise, the queue among those of all hosts.
+        side: Likewise, twice the index of the difference, and 1 more for the other host.
+    """
+
+    pairs: Sequence[HostPair]
+    pair: I64
+    place: I64
+    offset_ns: F64
+    at_ns: I64
+    total: F64
+    gain: F64
+    queue: I64
+    side: I64
+
+    @classmethod
+    def of(cls, pairs: Sequence[HostPair], first: I64) -> Options:
+        """Return those of some pairs; ``first`` as in `PartnerScores`."""
+        counts = np.array([len(pair.ahead) for pair in pairs], np.int64)
+        hosts = np.array([(pair.one, pair.other) for pair in pairs], np.int64).reshape(-1, 2)
+        number = np.arange(counts.sum())
+        pair = np.repeat(np.arange(len(pairs)), counts)
+        sizes = np.diff(first)[hosts[pair]].ravel()  # of either side of each difference
+        begins = np.cumsum(sizes) - sizes
+        side = np.repeat(np.arange(len(sizes)), sizes)
+        total = np.concatenate([np.empty(0), *(one.total.ravel() for one in pairs)])
+        sums = np.bincount(side, total, len(sizes))
+        return cls(
+            pairs,
+            pair,
+            number - (np.cumsum(counts) - counts)[pair],
+            np.array([one.offset_ns for pair in pairs for one in pair.ahead], np.float64),
+            np.array([one.at_ns for pair in pairs for one in pair.ahead], np.int64),
+            np.asarray(sums[::2] + sums[1::2], np.float64),
+            np.concatenate([np.empty(0), *(one.log_gain.ravel() for one in pairs)]),
+            np.arange(len(side)) - begins[side] + first[hosts[pair]].ravel()[side],
+            side,
+        )
+
+    def among(self, chosen: Bool) -> Options:
+        """Return the differences of a mask of the pairs."""
+        kept = chosen[self.pair]
+        values = kept[self.side >> 1]
+        number = np.cumsum(kept) - 1
+        side = self.side[values]
+        return Options(
+            self.pairs,
+            self.pair[kept],
+            self.place[kept],
+            self.offset_ns[kept],
+            self.at_ns[kept],
+            self.total[kept],
+            self.gain[values],
+            self.queue[values],
+            2 * number[side >> 1] + (side & 1),
+        )
+
+    def summed(self, values: F64) -> F64:
+        """Return the sum over the queues of both hosts for each difference."""
+        sums = np.bincount(self.side, values, 2 * len(self.pair))
+        return np.asarray(sums[::2] + sums[1::2])
+
+
+Links = dict[tuple[int, int], tuple[float, int, ClockDifference]]
+"""By pair of roots the margin, the index of a pair of hosts and their clock difference."""
+_Gain = Callable[[Options, PartnerScores], F64]
+
+
+class _Known(Struct, frozen=True):
+    """Root of each host, and its clock against that of the root, as arrays."""
+
+    root: I64
+    offset_ns: F64
+    rate: F64
+    at_ns: I64
+
+    @classmethod
+    def of(cls, known: Sequence[tuple[int, ClockDifference]]) -> _Known:
+        return cls(
+            np.array([root for root, _ in known], np.int64),
+            np.array([one.offset_ns for _, one in known], np.float64),
+            np.array([one.rate for _, one in known], np.float64),
+            np.array([one.at_ns for _, one in known], np.int64),
+        )
+
+    def at(self, hosts: I64, times_ns: I64 | F64) -> F64:
+        """Return how far clocks are ahead at times, ns."""
+        since = times_ns - self.at_ns[hosts]
+        return np.asarray(self.offset_ns[hosts] + since * self.rate[hosts])
 
 
 class _ClearLinks:
@@ -77,91 +190,90 @@ class _ClearLinks:
     only the clocks and scores of their hosts change.
     """
 
-    def __init__(self, gain_of: _Gain, clear: float, roots: Sequence[int]) -> None:
+    def __init__(self, gain_of: _Gain, clear: float, count: int) -> None:
         self._gain_of = gain_of
         self._clear = clear
-        self._changed = set(roots)
+        self._changed = np.ones(count, np.bool_)
         self._found: Links = {}
-        self._gains: dict[HostPair, tuple[PartnerScores, PartnerScores, list[float]]] = {}
 
     def forget(self, roots: Sequence[int]) -> None:
         """Find the differences of some sets of hosts again."""
-        self._changed.update(roots)
+        self._changed[list(roots)] = True
 
-    def among(
-        self,
-        pairs: Sequence[HostPair],
-        known: Sequence[tuple[int, ClockDifference]],
-        scores: Sequence[PartnerScores],
-    ) -> Links:
-        """Return for pairs of sets the clear difference: margin, host pair, option.
+    def among(self, options: Options, hosts: I64, known: _Known, scores: PartnerScores) -> Links:
+        """Return for pairs of sets the clear difference.
 
         Args:
-            pairs: Pairs of hosts that are not linked.
-            known: Root and clock of each host.
-            scores: Evidence of each host with its known partners.
+            options: Those of all pairs of hosts.
+            hosts: Of each pair, int64 [n, 2].
+            known: Clock of each host.
+            scores: Evidence of each queue with its known partners.
         """
-        changed = self._changed
-        self._found = {key: one for key, one in self._found.items() if changed.isdisjoint(key)}
-        for key, options in self._options(pairs, known, scores).items():
-            clear = _clearest(options, self._clear)
-            if clear is not None:
-                self._found[key] = clear
-        self._changed = set()
+        changed = self._changed.tolist()
+        self._found = {
+            key: one for key, one in self._found.items() if not (changed[key[0]] or changed[key[1]])
+        }
+        root = known.root[hosts]
+        anew = self._changed[root].any(axis=1) & (root[:, 0] != root[:, 1])
+        if anew.any():
+            self._found.update(self._clear_ones(options.among(anew), hosts, known, scores))
+        self._changed[:] = False
         return self._found
 
-    def _options(
-        self,
-        pairs: Sequence[HostPair],
-        known: Sequence[tuple[int, ClockDifference]],
-        scores: Sequence[PartnerScores],
-    ) -> dict[tuple[int, int], list[tuple[float, float, HostPair, Option]]]:
-        """Return the options of pairs of sets that changed, those of all their hosts together."""
-        found: dict[tuple[int, int], list[tuple[float, float, HostPair, Option]]] = {}
-        for pair in pairs:
-            one, other = known[pair.one], known[pair.other]
-            if not pair.options or self._changed.isdisjoint((one[0], other[0])):
-                continue
-            gains = self._gains_of(pair, scores[pair.one], scores[pair.other])
-            for option, gain in zip(pair.options, gains, strict=True):
-                if gain > 0:
-                    apart = _between_roots(one[1], option.ahead, other[1])
-                    here, there = (one[0], other[0])
-                    if here > there:
-                        here, there, apart = there, here, -apart
-                    found.setdefault((here, there), []).append((apart, gain, pair, option))
+    def _clear_ones(
+        self, options: Options, hosts: I64, known: _Known, scores: PartnerScores
+    ) -> Links:
+        """Return the clear differences among those of all hosts of two sets together."""
+        gain = self._gain_of(options, scores)
+        one, other = hosts[options.pair].T
+        # how far the clock of one root is ahead of that of the other
+        then = options.at_ns - options.offset_ns
+        apart = options.offset_ns - known.at(one, options.at_ns) + known.at(other, then)
+        root, there = known.root[one], known.root[other]
+        apart = np.where(root > there, -apart, apart)
+        key = np.minimum(root, there) * len(known.root) + np.maximum(root, there)
+        rows = np.flatnonzero(gain > 0)
+        rows = rows[np.argsort(key[rows], kind="stable")]
+        first = np.flatnonzero(np.diff(key[rows], prepend=-1))
+        found: Links = {}
+        for begin, stop in pairwise([*first.tolist(), len(rows)]):
+            some = rows[begin:stop]
+            clear = _clearest(apart[some], gain[some], self._clear)
+            if clear is not None:
+                at = some[clear[1]]
+                pair = int(options.pair[at])
+                ahead = options.pairs[pair].ahead[options.place[at]]
+                found[divmod(int(key[at]), len(known.root))] = clear[0], pair, ahead
         return found
-
-    def _gains_of(self, pair: HostPair, one: PartnerScores, other: PartnerScores) -> list[float]:
-        """Return the gain of each option of a pair, anew where the scores of a host changed."""
-        kept = self._gains.get(pair)
-        if kept is None or kept[0] is not one or kept[1] is not other:
-            kept = one, other, self._gain_of(pair, one, other).tolist()
-            self._gains[pair] = kept
-        return kept[2]
 
 
 def linked(
-    hosts: Sequence[HostCalls], pairs: Sequence[HostPair], host_scores: list[PartnerScores]
+    hosts: Sequence[HostCalls], pairs: Sequence[HostPair], scores: PartnerScores
 ) -> list[tuple[int, ClockDifference]]:
-    """Return for each host the root host that it is linked to, and its clock difference to it."""
-    scores, apart = host_scores, pairs
+    """Return for each host the root host that it is linked to, and its clock difference to it.
+
+    The scores become those of all hosts that are linked.
+    """
     known = [
         (index, ClockDifference(0.0, 0.0, int(host.first_ns[0])))
         for index, host in enumerate(hosts)
     ]
     kinds = [
-        _ClearLinks(gain_of, clear, range(len(hosts)))
+        _ClearLinks(gain_of, clear, len(hosts))
         for gain_of, clear in (
             (_gains_beyond_known, CLEAR),
             (_gains_as_good, CLEARER),
             (_gains_of_all, CLEARER),
         )
     ]
+    options = Options.of(pairs, scores.first)
+    sides = np.array([(pair.one, pair.other) for pair in pairs], np.int64).reshape(-1, 2)
+    apart = pairs
     while True:
         links: Links = {}
+        clocks = _Known.of(known)
         for kind in kinds:
-            links = links or kind.among(apart, known, scores)
+            links = links or kind.among(options, sides, clocks, scores)
         best: dict[int, tuple[float, int, int]] = {}
         for (one, other), (margin, _, _) in links.items():
             for root in (one, other):
@@ -170,19 +282,16 @@ def linked(
         if not joined:
             return known
         for key in joined:
-            _, pair, option = links[key]
-            _join(known, pair, option.ahead)
+            _, number, ahead = links[key]
+            _join(known, pairs[number], ahead)
             for kind in kinds:
                 kind.forget(key)
         _update_scores(hosts, apart, known, scores)
         apart = [pair for pair in apart if known[pair.one][0] != known[pair.other][0]]
 
 
-def _clearest(
-    options: Sequence[tuple[float, float, HostPair, Option]], clear: float
-) -> tuple[float, HostPair, Option] | None:
-    shift = np.array([one[0] for one in options])
-    gain = np.array([one[1] for one in options])
+def _clearest(shift: F64, gain: F64, clear: float) -> tuple[float, int] | None:
+    """Return the margin and the index of the clearest difference, None where none is clear."""
     together = np.abs(shift[:, np.newaxis] - shift) <= ONE_CLOCK_NS
     total = (together * gain).sum(axis=1)
     best = int(total.argmax())
@@ -191,42 +300,30 @@ def _clearest(
     margin = float(total[best]) - second
     if margin < MARGIN or total[best] < clear * second:
         return None
-    strongest = int(np.where(together[best], gain, -1).argmax())
-    return margin, options[strongest][2], options[strongest][3]
+    return margin, int(np.where(together[best], gain, -1).argmax())
 
 
-def _gains_beyond_known(pair: HostPair, one: PartnerScores, other: PartnerScores) -> F64:
+def _gains_beyond_known(options: Options, known: PartnerScores) -> F64:
     """Return the log gain of each option beyond that of the known partners.
 
     A transfer has one partner, so only the excess counts; a collective may have several partners
     with nearly equal evidence, which count in full.
     """
-    gains = np.zeros(len(pair.options))
-    for side, known in zip(pair.log_gains, (one, other), strict=True):
-        more = np.where(side >= AS_GOOD * known.log_gain, side, 0.0)
-        if known.transfers.any():
-            excess = np.maximum(side - known.log_gain, 0)
-            more = np.where(known.transfers, excess, more)
-        gains += more.sum(axis=1)
-    return gains
+    gain, before = options.gain, known.log_gain[options.queue]
+    more = np.where(gain >= AS_GOOD * before, gain, 0.0)
+    excess = np.maximum(gain - before, 0)
+    return options.summed(np.where(known.transfers[options.queue], excess, more))
 
 
-def _gains_as_good(pair: HostPair, one: PartnerScores, other: PartnerScores) -> F64:
+def _gains_as_good(options: Options, known: PartnerScores) -> F64:
     """Return the log gain of each option with partners nearly as good as the known ones."""
-    gains = np.zeros(len(pair.options))
-    for side, known in zip(pair.log_gains, (one, other), strict=True):
-        gains += [gain[gain >= AS_GOOD * known.log_gain].sum() for gain in side]
-    return gains
+    as_good = options.gain >= AS_GOOD * known.log_gain[options.queue]
+    return options.summed(np.where(as_good, options.gain, 0.0))
 
 
-def _gains_of_all(pair: HostPair, one: PartnerScores, other: PartnerScores) -> F64:
+def _gains_of_all(options: Options, known: PartnerScores) -> F64:
     """Return the total evidence of each option, independent of known partners."""
-    return np.array([option.found.sum for option in pair.options])
-
-
-def _between_roots(one: ClockDifference, ahead: ClockDifference, other: ClockDifference) -> float:
-    """Return how far the root clock of ``one`` is ahead of that of ``other``, ns."""
-    return ahead.offset_ns - _at(one, ahead.at_ns) + _at(other, ahead.at_ns - ahead.offset_ns)
+    return options.total
 
 
 def _at(ahead: ClockDifference, time_ns: float) -> float:
@@ -253,17 +350,11 @@ def _reversed(ahead: ClockDifference) -> ClockDifference:
     return ClockDifference(-ahead.offset_ns, -ahead.rate, ahead.at_ns - round(ahead.offset_ns))
 
 
-def scores_on_host(host: HostCalls) -> PartnerScores:
-    """Return the evidence of each queue with its best partner on its own host."""
-    found = evidence(host.sample(FINE), host, host, ClockDifference(0.0, 0.0, 0))
-    return PartnerScores(found.log_gain[0], found.total[0], host.transfers)
-
-
 def _update_scores(
     hosts: Sequence[HostCalls],
     pairs: Sequence[HostPair],
     known: Sequence[tuple[int, ClockDifference]],
-    scores: list[PartnerScores],
+    scores: PartnerScores,
 ) -> None:
     """Update the scores with partners on the hosts that are linked now.
 
@@ -272,17 +363,9 @@ def _update_scores(
     """
     for pair in pairs:
         if known[pair.one][0] == known[pair.other][0]:
-            found = _evidence_between(hosts, pair, known)
-            for side, index in enumerate((pair.one, pair.other)):
-                scores[index] = scores[index].with_partners(found, side)
-
-
-def _evidence_between(
-    hosts: Sequence[HostCalls], pair: HostPair, known: Sequence[tuple[int, ClockDifference]]
-) -> Evidence:
-    host, other = hosts[pair.one], hosts[pair.other]
-    ahead = difference_between(known[pair.one][1], known[pair.other][1])
-    return evidence(host.sample(FINE), host, other, ahead)
+            host, other = hosts[pair.one], hosts[pair.other]
+            ahead = difference_between(known[pair.one][1], known[pair.other][1])
+            scores.add(evidence(host.sample(FINE), host, other, ahead), (pair.one, pair.other))
 
 
 ROUNDS: Final = 2
@@ -300,20 +383,17 @@ def refined(
     hosts: Sequence[HostCalls],
     pairs: Sequence[HostPair],
     known: list[tuple[int, ClockDifference]],
-    scores: Sequence[PartnerScores],
+    scores: PartnerScores,
 ) -> list[tuple[int, ClockDifference]]:
     """Return the clocks refined from all pairs of linked hosts, weighted by 1 / scatter^2."""
     count = len(hosts)
     linked = [pair for pair in pairs if known[pair.one][0] == known[pair.other][0]]
     for pass_number in range(2 * ROUNDS):
-        observe = _offset_of if pass_number % 2 else _drift_of
-        observed = [
-            one for pair in linked for one in _observations(hosts, pair, known, scores, observe)
-        ]
+        ends = _Ends.of(hosts, linked, known, scores)
         if pass_number % 2:
-            known = _changed(known, _solved(observed, count), np.zeros(count))
+            known = _changed(known, _solved(_offsets_of(ends), count), np.zeros(count))
         else:
-            known = _changed(known, np.zeros(count), _drifting(observed, count))
+            known = _changed(known, np.zeros(count), _drifting(_drifts_of(ends), count))
     return known
 
 
@@ -353,56 +433,87 @@ def _solved(observations: Sequence[Observation], count: int) -> F64:
     return values
 
 
-_Observed = tuple[float, float]
-"""A value, and its weight."""
+class _Ends(Struct, frozen=True):
+    """What ends of two hosts tell of their clock difference, for each queue of a linked pair.
 
-
-def _observations(
-    hosts: Sequence[HostCalls],
-    pair: HostPair,
-    known: Sequence[tuple[int, ClockDifference]],
-    scores: Sequence[PartnerScores],
-    observe: Callable[[I64, F64], _Observed | None],
-) -> list[Observation]:
-    """Return what ends of two hosts tell of their clock difference, one observation per queue.
-
-    Args:
-        hosts: All hosts.
-        pair: The two.
-        known: Root and clock of each host.
-        scores: Evidence of each host with its known partners.
-        observe: Returns the value and its weight, None for none, from the time since the start of
-            the first host's clock and the remaining difference of each call, ns.
+    Attributes:
+        members: The two hosts of each queue.
+        first: Index of the first call of each, and the number of all.
+        since_ns: Of each call, the time since the start of the first host's clock.
+        rest_ns: Likewise, the remaining difference.
     """
-    host, other = hosts[pair.one], hosts[pair.other]
-    ahead = difference_between(known[pair.one][1], known[pair.other][1])
-    least = AS_GOOD * scores[pair.one].total, AS_GOOD * scores[pair.other].total
-    found = evidence(host.sample(MAX_CALLS), host, other, ahead, least)
-    members = np.array([pair.one, pair.other])
+
+    members: Sequence[I64]
+    first: I64
+    since_ns: I64
+    rest_ns: F64
+
+    @classmethod
+    def of(
+        cls,
+        hosts: Sequence[HostCalls],
+        pairs: Sequence[HostPair],
+        known: Sequence[tuple[int, ClockDifference]],
+        scores: PartnerScores,
+    ) -> _Ends:
+        """Compare the ends of linked hosts, of queues with at least ``FEWEST`` of them."""
+        least = AS_GOOD * scores.total
+        parts: list[tuple[I64, F64]] = []
+        sizes: list[int] = []
+        members = []
+        for pair in pairs:
+            host, other = hosts[pair.one], hosts[pair.other]
+            ahead = difference_between(known[pair.one][1], known[pair.other][1])
+            enough = least[scores.of(pair.one)], least[scores.of(pair.other)]
+            found = evidence(host.sample(MAX_CALLS), host, other, ahead, enough)
+            counts = np.bincount(found.queue)
+            kept = counts[found.queue] >= FEWEST
+            own, end = found.own_ns[kept], found.other_ns[kept]
+            rest = (own - ahead.of(own) - end).astype(np.float64)
+            parts.append((own - known[pair.one][1].at_ns, rest))
+            some = counts[counts >= FEWEST].tolist()
+            sizes += some
+            members += [np.array([pair.one, pair.other])] * len(some)
+        since, rests = zip(*parts, strict=True) if parts else ((), ())
+        return cls(
+            members,
+            np.cumsum([0, *sizes], dtype=np.int64),
+            np.concatenate([np.empty(0, np.int64), *since]),
+            np.concatenate([np.empty(0), *rests]),
+        )
+
+
+def _offsets_of(ends: _Ends) -> list[Observation]:
+    """Return the remaining clock differences, ns."""
+    sizes = np.diff(ends.first)
+    of = np.repeat(np.arange(len(sizes)), sizes)
+    middle = _medians(ends.rest_ns, of, ends.first)
+    scatter = _medians(np.abs(ends.rest_ns - middle[of]), of, ends.first) + SHARPEST_NS
+    return [
+        Observation(pair, np.array([value, 0.0]), weight)
+        for pair, value, weight in zip(
+            ends.members, middle.tolist(), (sizes / scatter**2).tolist(), strict=True
+        )
+    ]
+
+
+def _medians(values: F64, group: I64, first: I64) -> F64:
+    """Return the median of the values of each group, which are side by side."""
+    ordered = values[np.lexsort((values, group))]
+    begin, sizes = first[:-1], np.diff(first)
+    return np.asarray((ordered[begin + (sizes - 1) // 2] + ordered[begin + sizes // 2]) / 2)
+
+
+def _drifts_of(ends: _Ends) -> list[Observation]:
+    """Return the remaining drifts, ns per s."""
     observed = []
-    for queue in distinct_values(found.queue).tolist():
-        here = found.queue == queue
-        own = found.own_ns[here]
-        if len(own) < FEWEST:
-            continue
-        rest = (own - ahead.of(own) - found.other_ns[here]).astype(np.float64)
-        one = observe(own - known[pair.one][1].at_ns, rest)
-        if one is not None:
-            observed.append(Observation(members, np.array([one[0], 0.0]), one[1]))
+    for pair, (begin, stop) in zip(ends.members, pairwise(ends.first.tolist()), strict=True):
+        rest = ends.rest_ns[begin:stop, np.newaxis]
+        rate, error = slopes(ends.since_ns[begin:stop] / 1e9, rest)
+        if error[0] < UNKNOWN_ERROR:
+            values = np.array([float(rate[0]), 0.0])
+            observed.append(Observation(pair, values, 1 / float(error[0]) ** 2))
     return observed
-
-
-def _offset_of(since_ns: I64, rest_ns: F64) -> _Observed:
-    """Return the remaining clock difference, ns."""
-    middle = float(median_along(rest_ns))
-    scatter = float(median_along(np.abs(rest_ns - middle))) + SHARPEST_NS
-    return middle, len(rest_ns) / scatter**2
-
-
-def _drift_of(since_ns: I64, rest_ns: F64) -> _Observed | None:
-    """Return the remaining drift, ns per s."""
-    rate, error = slopes(since_ns / 1e9, rest_ns[:, np.newaxis])
-    return None if error[0] >= UNKNOWN_ERROR else (float(rate[0]), 1 / float(error[0]) ** 2)
 
 
 MAX_PAIRS: Final = 600
@@ -421,8 +532,8 @@ class RankClock(Struct, frozen=True):
 def stream_clocks(inputs: Sequence[MatchInput], queues: Sequence[Queue]) -> dict[int, RankClock]:
     """Return the clock of each rank that has queues, against the first rank linked to it."""
     hosts = _hosts(inputs, queues)
-    pairs = [HostPair(a, b, options_of(hosts[a], hosts[b])) for a, b in _compared_pairs(len(hosts))]
-    scores = [scores_on_host(host) for host in hosts]
+    pairs = [options_of(hosts[a], hosts[b]) for a, b in _compared_pairs(len(hosts))]
+    scores = PartnerScores.on_hosts(hosts)
     known = linked(hosts, pairs, scores)
     known = refined(hosts, pairs, known, scores)
     first: dict[int, int] = {}

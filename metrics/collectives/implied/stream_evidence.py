@@ -11,7 +11,7 @@ later, so a call is weighted by the logarithm of how much better its ends agree 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -175,17 +175,6 @@ class HostCalls(Struct, frozen=True, dict=True):
         return self.begin_ns, self.until_ns - self.begin_ns + 1
 
     @cached_property
-    def _queues(self) -> dict[tuple[int, ...], I64]:
-        return {}
-
-    def queues_of(self, owners: Sequence[int]) -> I64:
-        """Return the numbers of the queues of some ranks, ascending."""
-        key = tuple(owners)
-        if key not in self._queues:
-            self._queues[key] = np.flatnonzero(np.isin(self.owner, key))
-        return self._queues[key]
-
-    @cached_property
     def first(self) -> I64:
         """Index of the first call of each queue in `calls`, and the number of all calls."""
         return np.cumsum([0, *(len(queue.rows) for queue in self.queues)], dtype=np.int64)
@@ -201,29 +190,32 @@ class HostCalls(Struct, frozen=True, dict=True):
         )
 
     @cached_property
-    def _sorted(self) -> tuple[I64, I64]:
-        """Keys of all calls (queue, what, end), ascending, and prefixes of keys."""
-        base, span = self._base
-        what, end, _ = self.calls
+    def _prefix(self) -> I64:
+        """Number of the queue and ``what`` of each call."""
         queue = np.repeat(np.arange(len(self.queues)), np.diff(self.first))
-        prefix = queue * len(self._names) + np.searchsorted(self._names, what)
-        key = prefix * span + (end - base)
-        order = np.argsort(key, kind="stable")
-        return key[order], prefix[order]
+        return np.asarray(queue * len(self._names) + np.searchsorted(self._names, self.calls[0]))
+
+    @cached_property
+    def _order(self) -> I64:
+        return np.lexsort((self.calls[1], self._prefix))
 
     @cached_property
     def ordered(self) -> tuple[I64, I64]:
         """Ends and durations of all calls, by queue, ``what`` and end."""
-        what, end, dur = self.calls
-        queue = np.repeat(np.arange(len(self.queues)), np.diff(self.first))
-        order = np.lexsort((end, what, queue))
-        return end[order], dur[order]
+        return self.calls[1][self._order], self.calls[2][self._order]
+
+    @cached_property
+    def _sorted(self) -> tuple[I64, I64]:
+        """Keys of all calls (queue, what, end), ascending, and prefixes of keys."""
+        base, span = self._base
+        prefix = self._prefix[self._order]
+        return prefix * span + (self.ordered[0] - base), prefix
 
     @cached_property
     def _first_of_names(self) -> I64:
         """Index of the first call of each queue and ``what`` in `ordered`, and their number."""
-        count = len(self.queues) * len(self._names)
-        return np.searchsorted(self._sorted[1], np.arange(count + 1))
+        counts = np.bincount(self._prefix, minlength=len(self.queues) * len(self._names))
+        return np.append(0, np.cumsum(counts))
 
     @cached_property
     def _partners(self) -> dict[int, Bool]:
@@ -247,18 +239,24 @@ class HostCalls(Struct, frozen=True, dict=True):
     def sample(self, most: int) -> Sample:
         """Return at most ``most`` calls of each queue, evenly spread."""
         if most not in self._samples:
-            self._samples[most] = Sample.of(self, self.owners, most)
+            self._samples[most] = Sample.of(self, np.arange(len(self.queues)), most)
         return self._samples[most]
 
     @cached_property
+    def sampled(self) -> I64:
+        """Numbers of the queues of the ranks that are used to find candidates."""
+        owners = self.owners
+        few = owners if len(owners) <= MAX_RANKS_SAMPLED else [owners[0], owners[-1]]
+        return np.flatnonzero(np.isin(self.owner, few))
+
+    @cached_property
     def ends(self) -> _near_ends.HostEnds:
-        """Its calls in compiled code, for `evidence` and `scores`."""
+        """Its calls in compiled code, for `evidence` and `options_of`."""
         from ccltui.metrics.arrays import _near_ends  # noqa: PLC0415 - not built everywhere
 
-        limits = (ONE_CLOCK_NS, FINE_NS, CLOSE_NS, FEWEST, USUAL)
         return _near_ends.HostEnds(
-            *(self._names, *self.ordered, self._first_of_names, self.first_ns, self.last_ns),
-            *limits,
+            *(*self.calls, self.first, self.sampled),
+            *(self._names, self.ordered, self._first_of_names, _limits()),
         )
 
     def nearest(self, times_ns: I64, sample: Sample, may_meet: Bool) -> NearCalls:
@@ -319,16 +317,16 @@ class Sample(Struct, frozen=True):
     def of(
         cls,
         host: HostCalls,
-        owners: Sequence[int],
+        queues: I64,
         most: int,
         middle_ns: int = 0,
         width_ns: int = 0,
     ) -> Sample:
-        """Select at most ``most`` calls of each queue of ``owners``, evenly spread.
+        """Select at most ``most`` calls of each of some queues, evenly spread.
 
         With ``width_ns`` only calls that end at most so far from ``middle_ns``.
         """
-        queue, rows = _spread(host, host.queues_of(owners), most, middle_ns, width_ns)
+        queue, rows = _spread(host, queues, most, middle_ns, width_ns)
         what, end, dur = host.calls
         return cls(queue, what[rows], end[rows], dur[rows])
 
@@ -404,29 +402,6 @@ def evidence(
     return Evidence(_best_of(log_gain), _best_of(total), own, end, queue[chosen])
 
 
-def _scores(
-    host: HostCalls, owners: Sequence[int], other: HostCalls, ahead: Sequence[ClockDifference]
-) -> list[float]:
-    """Return the sum of the evidence for each of some clock differences without a drift.
-
-    From `COARSE` calls of each queue of the ranks ``owners`` around the time of each difference.
-    """
-    if has_near_ends():
-        table = other.ends.scores(
-            *(*host.calls, host.first, host.queues_of(owners), host.compatible(other)),
-            np.array([round(one.offset_ns) for one in ahead], np.int64),
-            np.array([one.at_ns for one in ahead], np.int64),
-            *(COARSE, WINDOW_NS),
-        )
-        sides = np.split(table, [len(host.queues)], axis=1)
-        return [float(score) for score in sides[0].sum(axis=1) + sides[1].sum(axis=1)]
-    samples = [Sample.of(host, owners, COARSE, one.at_ns, WINDOW_NS) for one in ahead]
-    return [
-        sum_of(_best_of(_meeting(sample, host, other, one)[2]))
-        for sample, one in zip(samples, ahead, strict=True)
-    ]
-
-
 def _compared_with(
     sample: Sample, host: HostCalls, other: HostCalls, ahead: ClockDifference
 ) -> tuple[I64, I64, I64, I64, Bool, int, float, int]:
@@ -479,32 +454,127 @@ _CELLS: Final = 100_000
 """Number of pairs of calls of two queues that vote, those in the middle of the first."""
 _SLACK: Final = 64
 """Number of calls that may be missing on both sides, beyond the difference of the lengths."""
+_MOST_OF_TWO: Final = 4
+"""Number of clock differences that two queues vote for."""
+CANDIDATES: Final = 12
+MAX_OPTIONS: Final = 5
+COARSE: Final = 8
+FINE: Final = 16
+"""Number of calls of a queue used to choose among candidates, and to evaluate them."""
+MAX_RANKS_SAMPLED: Final = 2
+"""Number of ranks of a host used to find candidates."""
+WINDOW_NS: Final = 1_000_000_000
+"""Half the time over which a drift is smaller than the distances of ends of a collective."""
+WIDER: Final = 8
+MAX_DRIFT: Final = 500e-6
+"""Larger fitted drifts are rejected: clocks of computers drift by some ten parts in a million."""
 
 
-def candidates(
-    host: HostCalls, owners: Sequence[int], other: HostCalls, others: Sequence[int], most: int
-) -> list[float]:
+class HostPair(Struct, frozen=True, eq=False):
+    """Two hosts by number, and their possible clock differences.
+
+    ``log_gain`` and ``total`` are float64 [n, q] for each difference: as in `Evidence`, of the
+    queues of the first host and then of those of the other one.
+    """
+
+    one: int
+    other: int
+    ahead: Sequence[ClockDifference]
+    log_gain: F64
+    total: F64
+
+
+@lru_cache(maxsize=1)
+def _limits() -> _near_ends.Limits:
+    from ccltui.metrics.arrays import _near_ends  # noqa: PLC0415 - not built everywhere
+
+    return _near_ends.Limits(
+        one_clock_ns=ONE_CLOCK_NS,
+        fine_ns=FINE_NS,
+        close_ns=CLOSE_NS,
+        fewest=FEWEST,
+        usual=USUAL,
+        bin_ns=_BIN_NS,
+        voters=_VOTERS,
+        cells=_CELLS,
+        slack=_SLACK,
+        most_of_two=_MOST_OF_TWO,
+        min_weight=MIN_WEIGHT,
+        candidates=CANDIDATES,
+        max_options=MAX_OPTIONS,
+        coarse=COARSE,
+        fine=FINE,
+        window_ns=WINDOW_NS,
+        wider=WIDER,
+        max_drift=MAX_DRIFT,
+    )
+
+
+def options_of(host: HostCalls, other: HostCalls) -> HostPair:
+    """Return the clock differences with most evidence, at most ``MAX_OPTIONS``."""
+    if has_near_ends():
+        from ccltui.metrics.arrays import _near_ends  # noqa: PLC0415 - not built everywhere
+
+        whole = host.sample(FINE)
+        found, log_gain, total = _near_ends.clock_options(
+            *(host.ends, other.ends, host.compatible(other)),
+            *((whole.queue, whole.what, whole.end_ns, whole.dur_ns), fit),
+        )
+        ahead = [ClockDifference(*one) for one in found]
+        return HostPair(host.number, other.number, ahead, log_gain, total)
+    ahead = _differences(host, other)
+    every = [evidence(host.sample(FINE), host, other, one) for one in ahead]
+    shape = len(ahead), len(host.queues) + len(other.queues)
+    tables = (
+        np.array([np.concatenate(best) for best in column]).reshape(shape)
+        for column in ([one.log_gain for one in every], [one.total for one in every])
+    )
+    return HostPair(host.number, other.number, ahead, *tables)
+
+
+def _differences(host: HostCalls, other: HostCalls) -> list[ClockDifference]:
+    """Return the clock differences of `options_of`, the clearest first."""
+    scored = []
+    for ahead_ns in _candidates(host, other):
+        rough = ClockDifference(ahead_ns, 0.0, _middle(host, other, ahead_ns))
+        sample = Sample.of(host, host.sampled, COARSE, rough.at_ns, WINDOW_NS)
+        scored.append((sum_of(_best_of(_meeting(sample, host, other, rough)[2])), rough))
+    scored.sort(key=lambda one: -one[0])
+    found: list[ClockDifference] = []
+    for most, rough in scored:
+        known = any(abs(one.offset_ns - rough.offset_ns) <= ONE_CLOCK_NS for one in found)
+        if most > 0 and not known and len(found) < MAX_OPTIONS:
+            found.append(_widened(host, other, rough))
+    return found
+
+
+def _candidates(host: HostCalls, other: HostCalls) -> list[float]:
     """Return the clock differences (ns) with most votes of some ranks of either host."""
-    votes = _votes(host, other, _compared(host, owners, other, others))
+    votes = [
+        vote
+        for begin, count, there, counts in _compared(host, other).tolist()
+        for vote in _votes_of(
+            tuple(column[begin : begin + count] for column in host.calls),
+            tuple(column[there : there + counts] for column in other.calls),
+        )
+    ]
     votes.sort(reverse=True)
     ahead = np.array([one for _, one in votes])
     found: list[float] = []
-    while len(ahead) and len(found) < most:
+    while len(ahead) and len(found) < CANDIDATES:
         found.append(float(ahead[0]))
         ahead = ahead[np.abs(ahead - ahead[0]) > _BIN_NS]
     return found
 
 
-def _compared(
-    host: HostCalls, owners: Sequence[int], other: HostCalls, others: Sequence[int]
-) -> I64:
+def _compared(host: HostCalls, other: HostCalls) -> I64:
     """Return the calls to compare of each pair of queues of some ranks of either host.
 
     Returns:
         First call and number of calls of the one, as in `HostCalls.calls`, and of the other,
         int64 [n, 4].
     """
-    mine, theirs = host.queues_of(owners), other.queues_of(others)
+    mine, theirs = host.sampled, other.sampled
     one, two = np.repeat(mine, len(theirs)), np.tile(theirs, len(mine))
     count, counts = np.diff(host.first)[one], np.diff(other.first)[two]
     reach = np.abs(count - counts) + _SLACK
@@ -514,36 +584,15 @@ def _compared(
     stop = np.minimum(first + voters + reach, counts)
     parts = (host.first[one] + first, voters, other.first[two] + there, stop - there)
     alike = np.minimum(count, counts) >= USUAL * np.maximum(count, counts)
-    return np.ascontiguousarray(np.stack(parts, axis=1)[alike & (stop > there)])
-
-
-_MOST_OF_TWO: Final = 4
-"""Number of clock differences that two queues vote for."""
-
-
-def _votes(host: HostCalls, other: HostCalls, parts: I64) -> list[tuple[float, float]]:
-    """Return (votes, difference) of differences that many pairs of like calls share.
-
-    A pair votes with log(1 + |difference of durations| / FINE_NS) + MIN_WEIGHT.
-    """
-    if has_near_ends():
-        from ccltui.metrics.arrays import _near_ends  # noqa: PLC0415 - not built everywhere
-
-        limits = (_BIN_NS, FINE_NS, MIN_WEIGHT, FEWEST, _MOST_OF_TWO)
-        found: list[tuple[float, float]] = _near_ends.shared_differences(
-            *host.calls, *other.calls, parts, *limits
-        )
-        return found
-    votes = []
-    for begin, count, there, counts in parts.tolist():
-        one = tuple(column[begin : begin + count] for column in host.calls)
-        two = tuple(column[there : there + counts] for column in other.calls)
-        votes += _votes_of(one, two)
-    return votes
+    return np.asarray(np.stack(parts, axis=1)[alike & (stop > there)])
 
 
 def _votes_of(one: tuple[I64, ...], two: tuple[I64, ...]) -> list[tuple[float, float]]:
-    """Return `_votes` of some calls of two queues: ``what``, ends and durations of either."""
+    """Return (votes, difference) of differences that many pairs of like calls of two queues share.
+
+    A pair votes with log(1 + |difference of durations| / FINE_NS) + MIN_WEIGHT. Given are ``what``,
+    ends and durations of the calls of either.
+    """
     (what, end, dur), (other_what, other_end, other_dur) = one, two
     like = what[:, np.newaxis] == other_what
     apart = (end[:, np.newaxis] - other_end)[like]
@@ -567,65 +616,6 @@ def _votes_of(one: tuple[I64, ...], two: tuple[I64, ...]) -> list[tuple[float, f
     return found
 
 
-CANDIDATES: Final = 12
-MAX_OPTIONS: Final = 5
-COARSE: Final = 8
-FINE: Final = 16
-"""Number of calls of a queue used to choose among candidates, and to evaluate them."""
-MAX_RANKS_SAMPLED: Final = 2
-"""Number of ranks of a host used to find candidates."""
-WINDOW_NS: Final = 1_000_000_000
-"""Half the time over which a drift is smaller than the distances of ends of a collective."""
-WIDER: Final = 8
-MAX_DRIFT: Final = 500e-6
-"""Larger fitted drifts are rejected: clocks of computers drift by some ten parts in a million."""
-
-
-class Option(Struct, frozen=True):
-    """A possible clock difference of two hosts, and its evidence."""
-
-    ahead: ClockDifference
-    found: Evidence
-
-
-class HostPair(Struct, frozen=True, dict=True, eq=False):
-    """Two hosts by number, and their possible clock differences."""
-
-    one: int
-    other: int
-    options: tuple[Option, ...]
-
-    @cached_property
-    def log_gains(self) -> tuple[F64, F64]:
-        """``log_gain`` of the queues of either host for each option, float64 [option, q]."""
-        one, other = zip(*(option.found.log_gain for option in self.options), strict=True)
-        return np.array(one), np.array(other)
-
-
-def options_of(host: HostCalls, other: HostCalls) -> tuple[Option, ...]:
-    """Return the clock differences with most evidence, at most ``MAX_OPTIONS``."""
-    mine, theirs = _sampled_ranks(host), _sampled_ranks(other)
-    roughly = [
-        ClockDifference(ahead_ns, 0.0, _middle(host, other, ahead_ns))
-        for ahead_ns in candidates(host, mine, other, theirs, CANDIDATES)
-    ]
-    found = list(zip(_scores(host, mine, other, roughly), roughly, strict=True))
-    found.sort(key=lambda one: -one[0])
-    options: list[Option] = []
-    whole = host.sample(FINE)
-    for most, rough in found:
-        known = any(abs(one.ahead.offset_ns - rough.offset_ns) <= ONE_CLOCK_NS for one in options)
-        if most > 0 and not known and len(options) < MAX_OPTIONS:
-            ahead = _widened(host, mine, other, rough)
-            options.append(Option(ahead, evidence(whole, host, other, ahead)))
-    return tuple(options)
-
-
-def _sampled_ranks(host: HostCalls) -> list[int]:
-    owners = host.owners
-    return owners if len(owners) <= MAX_RANKS_SAMPLED else [owners[0], owners[-1]]
-
-
 def _middle(host: HostCalls, other: HostCalls, ahead_ns: float) -> int:
     """Return the middle of the time that both hosts recorded, ns on the clock of the first."""
     ahead = round(ahead_ns)
@@ -633,14 +623,12 @@ def _middle(host: HostCalls, other: HostCalls, ahead_ns: float) -> int:
     return (first + min(host.until_ns, other.until_ns + ahead)) // 2
 
 
-def _widened(
-    host: HostCalls, owners: Sequence[int], other: HostCalls, rough: ClockDifference
-) -> ClockDifference:
+def _widened(host: HostCalls, other: HostCalls, rough: ClockDifference) -> ClockDifference:
     """Fit the clock difference with its drift to calls in a growing window around the middle."""
     longest = host.until_ns - host.begin_ns
     width, ahead = WINDOW_NS, rough
     while True:
-        sample = Sample.of(host, owners, FINE, rough.at_ns, width)
+        sample = Sample.of(host, host.sampled, FINE, rough.at_ns, width)
         found = evidence(sample, host, other, ahead)
         if len(found.own_ns) >= 3 and longest <= WINDOW_NS:
             middle = float(median_along(found.own_ns - found.other_ns))

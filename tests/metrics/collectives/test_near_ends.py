@@ -16,7 +16,7 @@ from ccltui.metrics.collectives.clocks.clock_estimate import Observation, solve,
 from ccltui.metrics.collectives.implied import implied_groups, stream_clocks, stream_evidence
 from ccltui.metrics.collectives.implied.implied_groups import Implied
 from ccltui.metrics.collectives.implied.stream_clocks import RankClock
-from ccltui.metrics.collectives.implied.stream_evidence import queues_of
+from ccltui.metrics.collectives.implied.stream_evidence import HostCalls, Queue, queues_of
 from ccltui.metrics.collectives.matching.match import MatchInput
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.array_types import I64
@@ -135,7 +135,7 @@ def test_clear_differences_that_stay_are_those_found_anew(
     forget = stream_clocks._ClearLinks.forget
 
     def forget_all(links: stream_clocks._ClearLinks, roots: Sequence[int]) -> None:
-        forget(links, range(100))
+        forget(links, range(len(links._changed)))
 
     for seed in range(2):
         inputs, streams = many_streams(seed, ranks=12)
@@ -148,40 +148,46 @@ def test_clear_differences_that_stay_are_those_found_anew(
         assert found == anew, f"seed {seed}"
 
 
-def test_votes_of_long_queues_are_those_of_every_pair_of_calls() -> None:
-    """Bins are wider than a window here, and few of them are looked at."""
-    compiled = pytest.importorskip("ccltui.metrics.arrays._near_ends")
-    rng = np.random.default_rng(3)
-    count = 200
-    end = np.cumsum(rng.integers(1_000_000, 90_000_000, count))
-    other = end[:150] + 7_000_000 + rng.integers(0, 4_000, 150)
+def host_of(number: int, what: I64, end_ns: I64, dur_ns: I64) -> HostCalls:
+    """A host of one rank with one stream."""
+    rows = np.arange(len(what))
+    return HostCalls(number, (Queue(number, 7, 0, rows, what, what, end_ns, dur_ns),))
+
+
+@pytest.mark.skipif(not has_near_ends(), reason="the compiled module is not built")
+@pytest.mark.parametrize(("count", "others"), [(200, 170), (60, 50), (12, 12), (3, 3), (40, 8)])
+@pytest.mark.parametrize("apart_ns", [90_000_000, 900_000])
+def test_clock_differences_are_those_of_the_slow_definition(
+    count: int, others: int, apart_ns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bins of long queues are wider than a window, and few of them are looked at."""
+    rng = np.random.default_rng(count + apart_ns)
+    end = np.cumsum(rng.integers(apart_ns // 90, apart_ns, count))
+    other = end[:others] + 7_000_000 + rng.integers(0, 4_000, others)
     what, dur = rng.integers(0, 2, count), rng.integers(10_000, 900_000, count)
-    mine, theirs = (what, end, dur), (what[:150], other, dur[::-1][:150].copy())
-    parts = np.array([[0, count, 0, 150]])
+    one, two = host_of(0, what, end, dur), host_of(1, what[:others], other, dur[::-1][:others])
 
-    found = compiled.shared_differences(
-        *mine, *theirs, parts, 30_000, 5_000, stream_evidence.MIN_WEIGHT, 3, 4
-    )
+    found = stream_evidence.options_of(one, two)
 
-    slow = stream_evidence._votes_of(mine, theirs)
-    assert [ahead for _, ahead in found] == [ahead for _, ahead in slow]
-    assert [votes for votes, _ in found] == pytest.approx([votes for votes, _ in slow])
-    assert found[0][1] == pytest.approx(-7_002_000, abs=1_000)
+    with monkeypatch.context() as patch:
+        patch.setattr(stream_evidence, "has_near_ends", lambda: False)
+        slow = stream_evidence.options_of(one, two)
+    assert found.ahead == slow.ahead
+    assert found.log_gain == pytest.approx(slow.log_gain)
+    assert found.total == pytest.approx(slow.total)
+    if 1.25 * others >= count > 3:
+        assert found.ahead[0].offset_ns == pytest.approx(-7_002_000, abs=1_500)
 
 
+@pytest.mark.skipif(not has_near_ends(), reason="the compiled module is not built")
 @pytest.mark.parametrize("far", [2**40, 2**62, 2**63 - 1])
-def test_votes_of_times_that_are_far_apart_stay_inside_the_bins(far: int) -> None:
-    compiled = pytest.importorskip("ccltui.metrics.arrays._near_ends")
+def test_times_that_are_far_apart_have_clock_differences_inside_them(far: int) -> None:
     end = np.array([-far, 0, 1000, 2000, 3000, far])
     what, dur = np.zeros(6, np.int64), np.full(6, 50_000)
-    rows = (what, end, dur)
-    parts = np.array([[0, 6, 0, 6]])
 
-    found = compiled.shared_differences(
-        *rows, *rows, parts, 30_000, 5_000, stream_evidence.MIN_WEIGHT, 3, 4
-    )
+    found = stream_evidence.options_of(host_of(0, what, end, dur), host_of(1, what, end, dur))
 
-    assert all(abs(ahead) <= 2.0 * far for _, ahead in found)
+    assert all(abs(ahead.offset_ns) <= 2.0 * far for ahead in found.ahead)
 
 
 OFFSET_US = 500.0
