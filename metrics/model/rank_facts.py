@@ -102,8 +102,25 @@ class RankFacts:
     """Results that depend on a trace alone, computed at first use and shared by all views."""
 
     def __init__(self, trace: RankTrace) -> None:
-        self.trace = trace
+        self._trace = trace
         self._is_held = False
+        self._is_used = False
+
+    @property
+    def trace(self) -> RankTrace:
+        """The columns of the rank."""
+        self._is_used = True
+        return self._trace
+
+    @property
+    def label(self) -> str:
+        """Label of the rank in its job."""
+        return self._trace.label
+
+    @property
+    def rank(self) -> int | None:
+        """Number of the rank, None where its file does not tell."""
+        return self._trace.rank
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -119,10 +136,10 @@ class RankFacts:
 
     def relabelled(self, trace: RankTrace) -> RankFacts:
         """Return the same results for the same columns under another label."""
-        if trace is self.trace:
+        if trace is self._trace:
             return self
         facts = RankFacts(trace)
-        facts.__dict__.update({k: v for k, v in self.__dict__.items() if k != "trace"})
+        facts.__dict__.update({k: v for k, v in self.__dict__.items() if k != "_trace"})
         return facts
 
     @cached_property
@@ -190,26 +207,33 @@ class RankFacts:
             self.__dict__.pop(name, None)
 
     def forget_intervals(self) -> None:
-        """Free merged intervals too, and columns of the trace that are mapped or unpacked."""
+        """Free merged intervals too, and columns of the trace that are mapped or unpacked.
+
+        Nothing is done where nothing was used since it was last called: to tell the kernel so takes
+        as long as reading a column, and this is called for all ranks after every metric.
+        """
+        if not self._is_used:
+            return
         self.forget_details()
         for name in _BUSY:
             self.__dict__.pop(name, None)
-        release(self.trace)
+        release(self._trace)
+        self._is_used = False
 
     @property
     def has_wrong_clock(self) -> bool:
         """Whether device work was recorded, and none of it with a time that can be true."""
-        return any(note.code == DEAD_CLOCK for note in self.trace.notes)
+        return any(note.code == DEAD_CLOCK for note in self._trace.notes)
 
     @property
     def has_untimed(self) -> bool:
         """Whether some device work with an impossible time belongs to a known launch."""
-        return len(self.trace.group(UNTIMED)) > 0
+        return len(self._trace.group(UNTIMED)) > 0
 
     @property
     def has_device(self) -> bool:
         """Whether any device work was recorded."""
-        return len(self.trace.group("gpu")) > 0
+        return len(self._trace.group("gpu")) > 0
 
     @cached_property
     def has_kernels(self) -> bool:

@@ -179,7 +179,7 @@ class JobFacts:
     def _with_groups(self) -> tuple[tuple[MatchInput, ...], tuple[CommGroup, ...]]:
         """The same with batches as they are recorded."""
         inputs = tuple(
-            MatchInput(label, facts.trace.rank, facts.trace.host, self.recorded_calls(label))
+            MatchInput(label, facts.rank, facts.trace.host, self.recorded_calls(label))
             for label, facts in self.ranks.items()
         )
         known = np.array([bool(group.ranks) for group in self.stated_groups] + [False])
@@ -458,7 +458,7 @@ class View:
                 sums=self._sums[label],
             )
             for label, facts in self.facts.ranks.items()
-            if chosen is None or facts.trace.rank in chosen
+            if chosen is None or facts.rank in chosen
         )
 
     def _lists_of_calls(self, label: str) -> tuple[Callable[[], Calls], Callable[[], Calls]]:

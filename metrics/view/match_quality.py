@@ -215,7 +215,7 @@ def match_reasons(view: View) -> list[Reason]:
 
 
 def _without_calls(facts: RankFacts) -> tuple[Code, str]:
-    label = facts.trace.label
+    label = facts.label
     if facts.has_untimed:
         return "device_times", f"no collective of rank {label} has a time"
     return "no_collectives", f"rank {label} has no collective"

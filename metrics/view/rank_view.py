@@ -130,15 +130,19 @@ class RankView:
         self.is_large = is_large
         self._expected = expected
         self._is_summing = False
-        self.trace = facts.trace
-        self.label = facts.trace.label
-        self.rank = facts.trace.rank
+        self.label = facts.label
+        self.rank = facts.rank
         self.selection = selection
         self._list_recorded = recorded
         self._list_named = named
         self._list_untimed = untimed_calls
         self._remembered: dict[object, Any] = {}
         self._sums = {} if sums is None else sums  # the view keeps them when it is released
+
+    @property
+    def trace(self) -> RankTrace:
+        """The columns of the rank."""
+        return self.facts.trace
 
     def remember(self, key: object, make: Callable[[], _T]) -> _T:
         """Return the cached result of ``make`` for ``key``; several metrics share intermediates."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -14,7 +15,7 @@ from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.device.device_time import device_ranks, device_reasons
 from ccltui.metrics.metric import metric
-from ccltui.metrics.model.classify import COMM, COMP, TYPES, any_name, distinct
+from ccltui.metrics.model.classify import COMM, COMP, TYPES, any_name, distinct, few_texts
 from ccltui.metrics.model.dimensions import DIMS, MODES
 from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import refuse
@@ -117,10 +118,13 @@ def _sums(view: View, rank: RankView) -> tuple[dict[str, int], dict[str, int]]:
 def _sums_of(view: View, rank: RankView) -> tuple[dict[str, int], dict[str, int]]:
     matched: defaultdict[str, int] = defaultdict(int)
     gpu, clipped = rank.trace.group("gpu"), rank.clipped_ns
-    kernels = rank.facts.classes <= COMP
+    kernels, exchanging = rank.facts.classes <= COMP, _expert_calls(view, rank)
+    texts = few_texts(rank.trace.strings)
+    if not exchanging.any() and texts is not None and not _is_any_named(texts):
+        return {"moe": 0, "comm": 0, "kernels": rank.summed_ns(kernels)}, {}
     named = kernels & _by_name(rank, gpu.name, matched, clipped)
     inside = kernels & ~named & _inside_operators(rank, matched, kernels & ~named)
-    exchange = _expert_calls(view, rank) & kernels & ~named & ~inside
+    exchange = exchanging & kernels & ~named & ~inside
     if exchange.any():
         matched["all-to-all of experts"] += int(clipped[exchange].sum())
     moe = named | inside | exchange
@@ -131,6 +135,12 @@ def _sums_of(view: View, rank: RankView) -> tuple[dict[str, int], dict[str, int]
         "kernels": int(clipped[kernels].sum()),
     }
     return sums, matched
+
+
+@lru_cache(maxsize=8)
+def _is_any_named(texts: tuple[str, ...]) -> bool:
+    """Whether any string of a rank is named like a part of a mixture of experts."""
+    return any(PATTERN.search(text) for text in texts)
 
 
 def _by_name(
@@ -174,10 +184,11 @@ def _expert_calls(view: View, rank: RankView) -> Bool:
     """
     rows = np.zeros(len(rank.facts.classes), np.bool_)
     calls = view.with_dims(rank, rank.recorded_calls)
-    if calls.event_group == "gpu" and len(calls):
+    exchanges = calls.kind == _ALL_TO_ALL
+    if calls.event_group == "gpu" and exchanges.any():
         dims, modes = view.dims_of(calls)
         known = (dims == _EXPERTS) & (modes != _GUESSED)
-        rows[calls.rows.of("gpu")[known & (calls.kind == _ALL_TO_ALL)]] = True
+        rows[calls.rows.of("gpu")[known & exchanges]] = True
     return rows
 
 

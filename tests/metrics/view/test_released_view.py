@@ -11,6 +11,7 @@ from ccltui.commands import measure as measure_module
 from ccltui.commands.loading import LoadOptions
 from ccltui.commands.measure import Measured, choose_metrics, measure
 from ccltui.metrics.findings.causes import segments
+from ccltui.metrics.model import rank_facts
 from ccltui.metrics.view.job_view import View
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.job import open_job
@@ -86,3 +87,22 @@ def test_targets_split_in_parts_give_the_same_causes(
 
     assert whole.status == "ok"
     assert repr(parts.details) == repr(whole.details)
+
+
+def test_a_rank_is_given_back_to_the_kernel_again_only_after_it_was_used(
+    job: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view = View(open_job(job[0], cache_dir=job[1]))
+    rank = view.ranks[0]
+    assert rank.comm.total_ns
+    given_back: list[str] = []
+    monkeypatch.setattr(rank_facts, "release", lambda trace: given_back.append(trace.label))
+
+    rank.forget_intervals()
+    rank.forget_intervals()
+    assert given_back == [rank.label]
+    assert "comm" not in rank.__dict__
+
+    assert len(rank.trace.group("gpu").name)
+    rank.forget_intervals()
+    assert given_back == [rank.label] * 2
