@@ -57,7 +57,10 @@ INTERVALS = Extension(
     **_OPTIONS,
 )
 PASSES = Extension(
-    "ccltui.metrics.arrays._passes", ["ccltui/metrics/arrays/_passes.pyx"], **_OPTIONS
+    "ccltui.metrics.arrays._passes",
+    ["ccltui/metrics/arrays/_passes.pyx"],
+    depends=["ccltui/metrics/arrays/_device_time.pxi"],
+    **_OPTIONS,
 )
 NEAR_ENDS = Extension(
     "ccltui.metrics.arrays._near_ends",

@@ -11,6 +11,8 @@ from libc.stdint cimport INT64_MAX, INT64_MIN, int8_t, int32_t, int64_t, uint8_t
 
 import numpy as np
 
+include "_device_time.pxi"
+
 cdef enum:
     WAIT = 0
     POST = 1

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ccltui.metrics.arrays.statistics import microseconds, milliseconds, ratio
 from ccltui.metrics.collectives.matching.validity import middle_and_rank
 from ccltui.metrics.device.device_time import device_answer, device_ranks
-from ccltui.metrics.findings.rank_time.idle_causes import Gaps, idle_gaps, require_launches
+from ccltui.metrics.findings.rank_time.idle_causes import GapCounts, idle_of, require_launches
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import refuse
-from ccltui.metrics.view.rank_view import in_turn
+from ccltui.metrics.view.rank_view import in_turn, of_rank
 from ccltui.parsers.array_types import I64
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         "out of the gaps whose end has a launch record."
     ),
     needs=("GPU kernels", "launch records (correlation ids)"),
-    facts=("classes", "step_of_work"),
+    facts=("classes", "idle_causes"),
     keys=(
         "launch_bound_ratio",
         "launch_bound_time_ratio",
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         "num_launches",
         "per_rank",
     ),
-    sums=(lambda _, rank: _late_of(rank),),
+    sums=(of_rank(idle_of),),
     label="launch-bound gaps",
     higher_is_better=False,
 )
@@ -48,7 +48,7 @@ def launch_bound(view: View) -> Result:
     """Share of gaps, and of idle time, whose end was launched after the gap began."""
     ranks = device_ranks(view)
     require_launches(ranks)
-    gaps = {rank.label: _late_of(rank) for rank in ranks}
+    gaps = {rank.label: idle_of(rank).gaps for rank in ranks}
     known = sum(gap.known for gap in gaps.values())
     if not known:
         raise refuse("not_applicable", "the device is never idle between launched work")
@@ -79,26 +79,6 @@ def launch_bound(view: View) -> Result:
     )
 
 
-class _Late(NamedTuple):
-    """Idle gaps of a rank: all, those with a launch record, and those whose launch was late."""
-
-    number: int
-    known: int
-    known_ns: int
-    late: int
-    late_ns: int
-
-
-def _late_of(rank: RankView) -> _Late:
-    return rank.sum_up(_late_of, lambda: _counted(idle_gaps(rank)))
-
-
-def _counted(gaps: Gaps) -> _Late:
-    known, late = np.flatnonzero(gaps.known), np.flatnonzero(gaps.host_late)
-    known_ns, late_ns = (int(gaps.inside_ns.take(rows).sum()) for rows in (known, late))
-    return _Late(len(gaps), len(known), known_ns, len(late), late_ns)
-
-
 def _delays(rank: RankView) -> I64:
     """Delay from launch to start of all work in the windows, ns; 0 where clocks disagree."""
     gpu, launched = rank.trace.group("gpu"), rank.facts.launched_ns
@@ -106,7 +86,7 @@ def _delays(rank: RankView) -> I64:
     return np.asarray(np.maximum(gpu.start_ns[rows] - launched[rows], 0))
 
 
-def _row(gap: _Late) -> dict[str, Any]:
+def _row(gap: GapCounts) -> dict[str, Any]:
     return {
         "launch_bound_ratio": ratio(gap.late, gap.known),
         "launch_bound_ms": milliseconds(gap.late_ns),

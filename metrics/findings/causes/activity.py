@@ -182,11 +182,12 @@ class HostWork:
     @cached_property
     def activities(self) -> dict[str, Intervals]:
         """Disjoint time of each rule's cause; time of two causes goes to the earlier rule."""
-        taken, found = Intervals.empty(), {}
+        taken, found = Intervals.empty(), dict.fromkeys(self.named, Intervals.empty())
         for cause, ranges in self.named.items():
-            mine = union(ranges.start_ns, ranges.end_ns)
-            found[cause] = mine - taken
-            taken = taken | mine
+            if len(ranges.start_ns):  # most hosts do nothing that a rule names
+                mine = union(ranges.start_ns, ranges.end_ns)
+                found[cause] = mine - taken
+                taken = taken | mine
         return found
 
     @cached_property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -41,6 +42,8 @@ CAUSES: Final = (
     "unknown",  # no launch record
 )
 HOST_CAUSES: Final = CAUSES[: CAUSES.index("launch_latency")]
+_OF_GAPS: Final = ("launch_call", "launch_latency", "between_kernels", "dependency", "unknown")
+"""Causes that a gap and its launch alone tell, as `_passes.idle_by_cause` numbers them."""
 
 
 class Gaps(Struct, frozen=True):
@@ -165,15 +168,27 @@ class CauseTime(Struct, frozen=True):
     longest_ns: int
 
 
+class GapCounts(Struct, frozen=True):
+    """Idle gaps of a rank: all, those with a launch record, and those whose launch was late."""
+
+    number: int
+    known: int
+    known_ns: int
+    late: int
+    late_ns: int
+
+
 class RankIdle(Struct, frozen=True):
     """Idle time of one rank in its windows.
 
     Attributes:
+        gaps: how many idle times there are.
         causes: all of it by cause.
         steps: ids of the measured steps.
         step_ns: that of each cause with any in each of these steps, int64 ns.
     """
 
+    gaps: GapCounts
     causes: Mapping[str, CauseTime]
     steps: tuple[int, ...]
     step_ns: Mapping[str, I64]
@@ -204,14 +219,76 @@ def idle_of(rank: RankView) -> RankIdle:
 
 @fact("idle_causes")
 def _idle_of(rank: RankView) -> RankIdle:
-    times = idle_times(rank, idle_gaps(rank), rank.windows)
-    causes = {cause: _cause_time(one) for cause, one in times.items()}
+    steps = [row for row in rank.step_windows if row[0] >= 0]
+    is_disjoint = all(before[2] <= after[1] for before, after in pairwise(steps))
+    return _summed(rank, steps) if available() and is_disjoint else _summed_in_arrays(rank)
+
+
+def _summed(rank: RankView, steps: Sequence[tuple[int, int, int]]) -> RankIdle:
+    """Return the result of `_summed_in_arrays` in two compiled passes: a tenth of the time.
+
+    Args:
+        rank: The rank.
+        steps: Id, start and end of each measured step; they are disjoint.
+    """
+    from ccltui.metrics.arrays import _passes  # noqa: PLC0415
+
+    facts, idle = rank.facts, rank.windows - rank.facts.device_work
+    gpu, calls = rank.trace.group("gpu"), rank.trace.group("runtime")
+    _, start, end = np.array(steps, np.int64).reshape(-1, 3).T.copy()
+    # Columns of one value are stored as that value.
+    pieces = np.ascontiguousarray(gpu.start_ns), np.ascontiguousarray(facts.launch_row)
+    launches = np.ascontiguousarray(calls.start_ns), np.ascontiguousarray(calls.dur_ns)
+    limits = NOT_LAUNCHED, BETWEEN_KERNELS_NS, LATE_START_NS
+    every, work = (idle.start_ns, idle.end_ns), facts.device_work
+    of_gaps, gap_steps, before, counts = _passes.idle_by_cause(
+        every, (work.start_ns, work.end_ns), pieces, launches, (start, end), *limits
+    )
+    sets: dict[str, Intervals] = {}
+    markers = Intervals.empty()
+    if len(before[0]):
+        activities = {**HostWork.of(facts).activities, "operators": facts.in_operators}
+        sets = {cause: times for cause, times in activities.items() if len(times)}
+        markers = facts.in_markers if rank.by_steps else markers
+    of_host, host_steps = _passes.split_by_sets(
+        before,
+        [(one.start_ns, one.end_ns) for one in sets.values()],
+        (markers.start_ns, markers.end_ns),
+        (start, end),
+    )
+    inside = (
+        ("host_other", "between_markers") if rank.by_steps else ("between_markers", "host_other")
+    )
+    found = dict(
+        zip((*_OF_GAPS, *sets, *inside), (*of_gaps.tolist(), *of_host.tolist()), strict=True)
+    )
+    by_step = dict(zip(found, (*gap_steps, *host_steps), strict=True))
+    none = (0, 0, 0, 0)
+    return RankIdle(
+        GapCounts(len(idle), *counts.tolist()),
+        {cause: CauseTime(*found.get(cause, none)[1:]) for cause in CAUSES},
+        tuple(step for step, _, _ in steps),
+        {cause: by_step[cause] for cause in CAUSES if found.get(cause, none)[0]},
+    )
+
+
+def _summed_in_arrays(rank: RankView) -> RankIdle:
+    """Return how long a rank is idle by cause."""
+    gaps = idle_gaps(rank)
+    times = idle_times(rank, gaps, rank.windows)
+    known, late = np.flatnonzero(gaps.known), np.flatnonzero(gaps.host_late)
+    known_ns, late_ns = (int(gaps.inside_ns.take(rows).sum()) for rows in (known, late))
     by_step = {
         cause: np.array([*rank.covered_by_step(one).values()], np.int64)
         for cause, one in times.items()
         if len(one)
     }
-    return RankIdle(causes, tuple(rank.covered_by_step(Intervals.empty())), by_step)
+    return RankIdle(
+        GapCounts(len(gaps), len(known), known_ns, len(late), late_ns),
+        {cause: _cause_time(one) for cause, one in times.items()},
+        tuple(rank.covered_by_step(Intervals.empty())),
+        by_step,
+    )
 
 
 def _cause_time(times: Intervals) -> CauseTime:
@@ -295,8 +372,8 @@ class _Launches(NamedTuple):
         returned = np.minimum(np.maximum(gaps.returned_ns.take(late), launched), end)
         in_call = np.flatnonzero(returned - launched >= LATE_START_NS)
         queued = np.flatnonzero(end - returned >= LATE_START_NS)
-        return cls(
+        return cls(  # a gap that windows cut is there several times
             union(start, launched),
-            Intervals(launched.take(in_call), returned.take(in_call)),
-            Intervals(returned.take(queued), end.take(queued)),
+            union(launched.take(in_call), returned.take(in_call)),
+            union(returned.take(queued), end.take(queued)),
         )
