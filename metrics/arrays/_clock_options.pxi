@@ -201,3 +201,54 @@ def clock_options(HostEnds host, HostEnds other, const uint8_t[:, ::1] compatibl
             other.largest(other.total, others, gain[1, kept])
             kept += 1
     return found, gains[0, :kept], gains[1, :kept]
+
+
+def clear_differences(
+    const double[::1] shift, const double[::1] gain, const int64_t[::1] rows,
+    const int64_t[::1] first, double near_ns, double margin, double clear,
+):
+    """Return margin and index of the clearest difference of each group that has a clear one.
+
+    Args:
+        shift: differences.
+        gain: their gains.
+        rows: indices of the differences of each group, in ascending order of these.
+        first: index into ``rows`` of the first of each group, and the number of all.
+        near_ns: differences this near each other are one.
+        margin: least margin over any other difference.
+        clear: least ratio to the gain of any other.
+    """
+    cdef Py_ssize_t group, i, low, high, at, best, strongest
+    cdef double second, sum, apart
+    cdef double[::1] total = np.empty(max(len(shift), 1))
+    found = []
+    for group in range(len(first) - 1):
+        low = high = first[group]
+        sum = second = 0
+        best = strongest = -1
+        for i in range(first[group], first[group + 1]):
+            at = rows[i]
+            while high < first[group + 1] and shift[rows[high]] - shift[at] <= near_ns:
+                sum += gain[rows[high]]
+                high += 1
+            while shift[at] - shift[rows[low]] > near_ns:
+                sum -= gain[rows[low]]
+                low += 1
+            total[at] = sum
+            if _is_more(total, at, best):
+                best = at
+        for i in range(first[group], first[group + 1]):
+            at = rows[i]
+            apart = fabs(shift[at] - shift[best])
+            if apart > 2 * near_ns:
+                second = max(second, total[at])
+            elif apart <= near_ns and _is_more(gain, at, strongest):
+                strongest = at
+        if total[best] - second >= margin and total[best] >= clear * second:
+            found.append((total[best] - second, strongest))
+    return found
+
+
+cdef inline bint _is_more(const double[::1] values, Py_ssize_t one, Py_ssize_t other) noexcept:
+    """Whether a value is larger than another one, or equal and before it; -1 for no other."""
+    return other < 0 or values[one] > values[other] or (values[one] == values[other] and one < other)

@@ -46,7 +46,9 @@ cdef class _Distances:
     cdef double far, least_ns, usual
     cdef Py_ssize_t fewest, streams, longest
     cdef int64_t[::1] count, seen, slot, touched, begin, stop, from_at
-    cdef Py_ssize_t num_touched, num_kept
+    cdef Py_ssize_t num_touched, num_kept, num_found
+    cdef int64_t[::1] found_stream
+    cdef double[::1] found_ns
     cdef int32_t[:, ::1] nearest
     cdef Py_ssize_t kinds
     cdef int64_t[::1] low, high
@@ -55,7 +57,8 @@ cdef class _Distances:
 
     cdef int allocate(self, Py_ssize_t streams) except -1:
         cdef Py_ssize_t one
-        self.streams, self.longest = streams, 1
+        self.streams, self.longest, self.num_found = streams, 1, 0
+        self.found_stream, self.found_ns = np.empty(streams, np.int64), np.empty(streams)
         for one in range(streams):
             self.longest = max(self.longest, self.chosen_first[one + 1] - self.chosen_first[one])
         self.count = np.zeros(streams, np.int64)
@@ -157,13 +160,21 @@ cdef class _Distances:
                 at += 1
         return 0
 
-    cdef int measure(self, Py_ssize_t one, double[:, ::1] found) except -1:
-        """Enter the mean distance to each kept stream, which loses its slot."""
+    cdef int measure(self, Py_ssize_t one) except -1:
+        """Add the mean distance to each kept stream, which loses its slot."""
         cdef Py_ssize_t slot, other
+        if self.num_found + self.num_kept > len(self.found_ns):
+            more = self.num_found + self.num_kept  # twice the room
+            self.found_stream = np.append(self.found_stream, np.empty(more, np.int64))
+            self.found_ns = np.append(self.found_ns, np.empty(more))
         for slot in range(self.num_kept):
             other = self.touched[slot]
             self.slot[other] = -1
-            found[one, other] = self.mean(one, other, &self.nearest[slot, self.begin[other]])
+            self.found_stream[self.num_found] = other
+            self.found_ns[self.num_found] = self.mean(
+                one, other, &self.nearest[slot, self.begin[other]]
+            )
+            self.num_found += 1
         return 0
 
     cdef double mean(self, Py_ssize_t one, Py_ssize_t other, const int32_t* nearest) noexcept nogil:
@@ -305,7 +316,10 @@ def distances(
     int64_t near_ns, int64_t clocks_ns, double far, double least_ns, Py_ssize_t fewest,
     double usual,
 ):
-    """Return the mean time between ends of like calls of two streams, float64 ns [q, q].
+    """Return two streams and the mean time from ends of the one to like ones of the other.
+
+    Only of streams that end near each other often enough, for each from both sides: int64 [n],
+    int64 [n], float64 ns [n], the first ascending.
 
     Args:
         time: ends of the calls of all streams on the job's clock, ascending in each stream.
@@ -332,20 +346,14 @@ def distances(
     work.chosen, work.chosen_first = chosen, chosen_first
     work.near_ns, work.clocks_ns = near_ns, clocks_ns
     work.far, work.least_ns, work.usual, work.fewest = far, least_ns, usual, fewest
-    found = np.full((streams, streams), np.inf)
-    cdef double[:, ::1] found_of = found
-    cdef Py_ssize_t other
-    cdef double apart
+    sizes = np.zeros(streams, np.int64)
     work.allocate(streams)
     for one in range(streams):
         work.count_near(one)
         work.choose(one)
         work.find_nearest(one)
         work.mark_lacking(one)
-        work.measure(one, found_of)
-    for one in range(streams):
-        for other in range(one):
-            apart = max(found_of[one, other], found_of[other, one])
-            found_of[one, other] = apart
-            found_of[other, one] = apart
-    return found
+        work.measure(one)
+        sizes[one] = work.num_kept
+    found = np.asarray(work.found_stream), np.asarray(work.found_ns)
+    return np.repeat(np.arange(streams), sizes), *(column[: work.num_found] for column in found)

@@ -137,7 +137,7 @@ def regular_groups(
     queues: Sequence[Queue],
     ranks: Sequence[int],
     size: int,
-    distance: F64,
+    distances: Distances,
     usual_ns: float,
 ) -> list[list[int]]:
     """Return groups of streams, as indices of the queues.
@@ -146,7 +146,7 @@ def regular_groups(
         queues: The calls of each rank by stream.
         ranks: Global rank of each queue.
         size: Number of ranks of the job.
-        distance: Mean time between the ends of like calls of two queues, float64 ns [q, q].
+        distances: Mean times between the ends of like calls of two queues.
         usual_ns: Usual distance of the ends of one communicator.
 
     Returns:
@@ -162,7 +162,7 @@ def regular_groups(
             continue
         if all((queues[index].kind == _SENDRECV).all() for index in mine):
             continue
-        table = distance[np.ix_(mine, mine)]
+        table = distances.among(mine).table()
         alike = alike_within(min(len(queues[index].rows) for index in mine))
         number = _best(np.array(present), size, table, APART * alike * usual_ns, alike)
         if number is not None:
@@ -296,24 +296,24 @@ def implied_groups(
 
 def _found(
     queues: Sequence[Queue],
-    distance: F64,
+    distances: Distances,
     inputs: Sequence[MatchInput],
     world_size: int | None,
 ) -> list[list[Queue]]:
     """Return groups of streams: those of divisions of all ranks, then any others."""
     ranks = [inputs[queue.owner].rank or 0 for queue in queues]
-    usual = max(_usual(distance), RESOLUTION_NS)
+    usual = max(distances.usual(), RESOLUTION_NS)
     regular = regular_groups(
         queues,
         ranks,
         max([world_size or 0, *(rank + 1 for rank in ranks)]),
-        distance,
+        distances,
         usual,
     )
     known = {index for group in regular for index in group}
     left = [index for index in range(len(queues)) if index not in known]
     found = [[queues[index] for index in group] for group in regular if len(group) > 1]
-    return found + _components([queues[i] for i in left], distance[np.ix_(left, left)], usual)
+    return found + _components([queues[i] for i in left], distances.among(left), usual)
 
 
 def _is_of_all(part: Sequence[Queue], queues: Sequence[Queue], num_ranks: int) -> bool:
@@ -332,24 +332,83 @@ def _all_there(inputs: Sequence[MatchInput], world_size: int | None) -> bool:
     return len(known) >= max(world_size or 0, max(known, default=-1) + 1)
 
 
-def _distances(queues: Sequence[Queue], clocks: Mapping[int, RankClock]) -> F64:
-    """Return the mean time between ends of like calls of two streams, float64 ns [q, q].
+class Distances(Struct, frozen=True):
+    """The mean time between ends of like calls of two streams, of those that end together.
+
+    Attributes:
+        one: Index of the first stream of each pair, ascending.
+        other: Likewise of the second one, which is larger, ascending for one first.
+        ns: Likewise the distance.
+        count: Number of streams.
+    """
+
+    one: I64
+    other: I64
+    ns: F64
+    count: int
+
+    @classmethod
+    def of_both(cls, one: I64, other: I64, ns: F64, count: int) -> Distances:
+        """Return the larger distance of streams that were measured from either side."""
+        order = np.lexsort((np.maximum(one, other), np.minimum(one, other)))
+        low, high = np.minimum(one, other)[order], np.maximum(one, other)[order]
+        first = np.flatnonzero((low[1:] == low[:-1]) & (high[1:] == high[:-1]) & (low != high)[1:])
+        return cls(
+            low[first], high[first], np.maximum(*(ns[order[first + i]] for i in (0, 1))), count
+        )
+
+    def among(self, streams: Sequence[int]) -> Distances:
+        """Return those of some streams, by the place of each."""
+        place = np.full(self.count, MISSING, np.int64)
+        place[list(streams)] = np.arange(len(streams))
+        one, other = place[self.one], place[self.other]
+        kept = (one >= 0) & (other >= 0)
+        return Distances(one[kept], other[kept], self.ns[kept], len(streams))
+
+    def table(self) -> F64:
+        """Return the distances of all pairs, infinite for others, float64 [q, q]."""
+        found = np.full((self.count, self.count), _NEVER)
+        found[self.one, self.other] = found[self.other, self.one] = self.ns
+        return found
+
+    def usual(self) -> float:
+        """Return the median over streams of the distance to the nearest other stream, ns."""
+        nearest = np.full(self.count, _NEVER)
+        for side in (self.one, self.other):
+            np.minimum.at(nearest, side, self.ns)
+        finite = nearest[np.isfinite(nearest)]
+        return float(median_along(finite)) if len(finite) else 0.0
+
+    def closest_first(self) -> Iterator[tuple[I64, I64, F64]]:
+        """Yield both streams and the distance of pairs, the closest first, some at a time."""
+        order = np.argsort(self.ns, kind="stable")
+        for begin in range(0, len(order), _EDGES):
+            some = order[begin : begin + _EDGES]
+            yield self.one[some], self.other[some], self.ns[some]
+
+
+_EDGES: Final = 4096
+"""Number of pairs of streams that are looked at together: most are found joined by then."""
+
+
+def _distances(queues: Sequence[Queue], clocks: Mapping[int, RankClock]) -> Distances:
+    """Return the mean time between ends of like calls of two streams.
 
     Over the calls inside the time of both. A call without counterpart counts as ``ONE_CLOCK_NS``,
-    and not at all where the other stream lacks the record of it. Infinite where a smaller share
-    than ``USUAL`` has a counterpart. Between hosts, whose clock difference is less precise, a
-    constant difference of all ends by up to ``CLOCKS_NS`` is removed.
+    and not at all where the other stream lacks the record of it. Streams of which a smaller share
+    than ``USUAL`` has a counterpart are left out. Between hosts, whose clock difference is less
+    precise, a constant difference of all ends by up to ``CLOCKS_NS`` is removed.
     """
     times = [queue.end_ns - clocks[queue.owner].ahead.of(queue.end_ns) for queue in queues]
     base = np.array([clocks[queue.owner].of for queue in queues], np.int64)
     ahead = [clocks[queue.owner].ahead for queue in queues]
     if has_near_ends() and len(queues):
-        return _compiled_distances(queues, times, base, ahead)
+        return Distances.of_both(*_compiled_distances(queues, times, base, ahead), len(queues))
     count = len(queues)
     first = np.array([one[0] for one in times], np.int64)
     last = np.array([one[-1] for one in times], np.int64)
     tables = _tables(queues, times)
-    found = np.full((count, count), _NEVER)
+    found: list[tuple[int, int, float]] = []
     for index, (time, queue) in enumerate(zip(times, queues, strict=True)):
         chosen = distinct_values(np.linspace(0, len(time) - 1, SAMPLES).astype(np.int64))
         nearest = _nearest_of_all(time[chosen], queue.kind[chosen], tables, count)
@@ -368,14 +427,17 @@ def _distances(queues: Sequence[Queue], clocks: Mapping[int, RankClock]) -> F64:
             if far.any():
                 lacking = _lacks_record(chosen[rows[far]], time, times[other])
                 apart = np.delete(apart, np.flatnonzero(far)[lacking])
-            found[index, other] = np.minimum(np.abs(apart), ONE_CLOCK_NS).mean()
-    return np.asarray(np.maximum(found, found.T), np.float64)
+            mean = float(np.minimum(np.abs(apart), ONE_CLOCK_NS).mean())
+            found.append((index, other, mean))
+    one, another, ns = zip(*found, strict=True) if found else ((), (), ())
+    pairs = np.array(one, np.int64), np.array(another, np.int64)
+    return Distances.of_both(*pairs, np.array(ns, np.float64), count)
 
 
 def _compiled_distances(
     queues: Sequence[Queue], times: Sequence[I64], base: I64, ahead: Sequence[ClockDifference]
-) -> F64:
-    """Return `_distances` in compiled code."""
+) -> tuple[I64, I64, F64]:
+    """Return from which stream to which one the distances of `_distances` are, and these."""
     from ccltui.metrics.arrays import _near_ends  # noqa: PLC0415 - not built everywhere
 
     first = np.cumsum([0, *map(len, times)], dtype=np.int64)
@@ -388,7 +450,7 @@ def _compiled_distances(
         for begin, size in zip(first.tolist(), np.diff(first).tolist(), strict=False)
     ]
     numbers = {one: number for number, one in enumerate(dict.fromkeys(ahead))}
-    found: F64 = _near_ends.distances(
+    found: tuple[I64, I64, F64] = _near_ends.distances(
         *(time, kind.astype(np.int64), first, base),
         np.array([numbers[one] for one in ahead], np.int64),
         *(time[order], whose[order], np.searchsorted(kind[order], np.arange(kind.max() + 2))),
@@ -455,7 +517,7 @@ def _nearest_of_all(
     return nearest
 
 
-def _components(queues: Sequence[Queue], distance: F64, usual: float) -> list[list[Queue]]:
+def _components(queues: Sequence[Queue], distances: Distances, usual: float) -> list[list[Queue]]:
     """Group streams that end together, the closest joined first, one per rank.
 
     A stream whose ends are at most the limit apart joins the members. Up to ``APART`` times further
@@ -470,13 +532,12 @@ def _components(queues: Sequence[Queue], distance: F64, usual: float) -> list[li
     near: list[tuple[int, int]] = []
     number = np.array([len(queue.rows) for queue in queues], np.int64)
     widest = alike_within(int(number.min(initial=FEWEST)))
-    for edges in _edges(distance):
-        apart = distance[edges]
-        alike = ALIKE + CHANCE / np.sqrt(np.minimum(*(number[side] for side in edges)))
+    for ones, others, apart in distances.closest_first():
+        alike = ALIKE + CHANCE / np.sqrt(np.minimum(number[ones], number[others]))
         if apart[0] > APART * widest * max(usual, *reach.values()):
             break  # reach grows only where streams are joined: none is any more
-        rows = np.flatnonzero(part[edges[0]] != part[edges[1]])
-        columns = (edges[0][rows], edges[1][rows], apart[rows], alike[rows])
+        rows = np.flatnonzero(part[ones] != part[others])
+        columns = (ones[rows], others[rows], apart[rows], alike[rows])
         for first, second, far, times in zip(*(one.tolist() for one in columns), strict=True):
             one, other = int(part[first]), int(part[second])
             limit = times * max(reach[one], reach[other], usual)
@@ -504,19 +565,6 @@ def _components(queues: Sequence[Queue], distance: F64, usual: float) -> list[li
         and root not in ambiguous
         and len({queues[i].owner for i in here}) == len(here)
     ]
-
-
-_EDGES: Final = 4096
-"""Number of pairs of streams that are looked at together: most are found joined by then."""
-
-
-def _edges(distance: F64) -> Iterator[tuple[I64, I64]]:
-    """Yield pairs of streams that end together, the closest first, some at a time."""
-    ones, others = np.nonzero(np.triu(np.isfinite(distance), 1))
-    order = np.argsort(distance[ones, others], kind="stable")
-    for begin in range(0, len(order), _EDGES):
-        some = order[begin : begin + _EDGES]
-        yield ones[some], others[some]
 
 
 def _in_step(
@@ -552,17 +600,6 @@ def _transfers(part: list[Queue]) -> list[list[Queue]]:
     if not transfers or len(sides) != 2 or len(sides[0]) != len(sides[1]):
         return [part]
     return [list(pair) for pair in zip(*sides, strict=True)]
-
-
-def _usual(distance: F64) -> float:
-    """Return the median over streams of the distance to the nearest other stream, ns."""
-    if len(distance) < 2:
-        return 0.0
-    others = distance.copy()
-    np.fill_diagonal(others, _NEVER)
-    nearest = others.min(axis=1)
-    finite = nearest[np.isfinite(nearest)]
-    return float(median_along(finite)) if len(finite) else 0.0
 
 
 MIN_PAIRED: Final = 0.5

@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
+from ccltui.metrics.arrays.compiled import has_near_ends
 from ccltui.metrics.arrays.reductions import distinct_values, median_along
 from ccltui.metrics.arrays.typical import UNKNOWN_ERROR, Z_99, slopes
 from ccltui.metrics.collectives.clocks.clock_estimate import (
@@ -182,6 +183,11 @@ class _Known(Struct, frozen=True):
         since = times_ns - self.at_ns[hosts]
         return np.asarray(self.offset_ns[hosts] + since * self.rate[hosts])
 
+    def rounded(self, hosts: I64, times_ns: I64) -> I64:
+        """Return the same in whole ns, as `ClockDifference.of` does."""
+        drifted = np.rint((times_ns - self.at_ns[hosts]) * self.rate[hosts])
+        return np.rint(self.offset_ns).astype(np.int64)[hosts] + drifted.astype(np.int64)
+
 
 class _ClearLinks:
     """Clear clock differences of pairs of linked sets of hosts, by one kind of gain.
@@ -215,8 +221,9 @@ class _ClearLinks:
         }
         root = known.root[hosts]
         anew = self._changed[root].any(axis=1) & (root[:, 0] != root[:, 1])
-        if anew.any():
-            self._found.update(self._clear_ones(options.among(anew), hosts, known, scores))
+        some = options.among(anew)
+        if len(some.pair):
+            self._found.update(self._clear_ones(some, hosts, known, scores))
         self._changed[:] = False
         return self._found
 
@@ -233,17 +240,13 @@ class _ClearLinks:
         apart = np.where(root > there, -apart, apart)
         key = np.minimum(root, there) * len(known.root) + np.maximum(root, there)
         rows = np.flatnonzero(gain > 0)
-        rows = rows[np.argsort(key[rows], kind="stable")]
-        first = np.flatnonzero(np.diff(key[rows], prepend=-1))
+        rows = rows[np.lexsort((apart[rows], key[rows]))]
+        first = np.append(np.flatnonzero(np.diff(key[rows], prepend=-1)), len(rows))
         found: Links = {}
-        for begin, stop in pairwise([*first.tolist(), len(rows)]):
-            some = rows[begin:stop]
-            clear = _clearest(apart[some], gain[some], self._clear)
-            if clear is not None:
-                at = some[clear[1]]
-                pair = int(options.pair[at])
-                ahead = options.pairs[pair].ahead[options.place[at]]
-                found[divmod(int(key[at]), len(known.root))] = clear[0], pair, ahead
+        for margin, at in _clear_differences(apart, gain, rows, first, self._clear):
+            pair = int(options.pair[at])
+            ahead = options.pairs[pair].ahead[options.place[at]]
+            found[divmod(int(key[at]), len(known.root))] = margin, pair, ahead
         return found
 
 
@@ -290,8 +293,33 @@ def linked(
         apart = [pair for pair in apart if known[pair.one][0] != known[pair.other][0]]
 
 
-def _clearest(shift: F64, gain: F64, clear: float) -> tuple[float, int] | None:
-    """Return the margin and the index of the clearest difference, None where none is clear."""
+def _clear_differences(
+    shift: F64, gain: F64, rows: I64, first: I64, clear: float
+) -> list[tuple[float, int]]:
+    """Return margin and index of the clearest difference of each group that has a clear one.
+
+    Args:
+        shift: Differences.
+        gain: Their gains.
+        rows: Indices of the differences of each group, in ascending order of these.
+        first: Index into ``rows`` of the first of each group, and the number of all.
+        clear: How many times the gain of any other one it has.
+    """
+    if has_near_ends():
+        from ccltui.metrics.arrays import _near_ends  # noqa: PLC0415 - not built everywhere
+
+        compiled: list[tuple[float, int]] = _near_ends.clear_differences(
+            shift, gain, rows, first, ONE_CLOCK_NS, MARGIN, clear
+        )
+        return compiled
+    groups = (np.sort(rows[begin:stop]) for begin, stop in pairwise(first.tolist()))
+    found = (_clearest(shift, gain, group, clear) for group in groups)
+    return [one for one in found if one is not None]
+
+
+def _clearest(shift: F64, gain: F64, rows: I64, clear: float) -> tuple[float, int] | None:
+    """Return the same of one group, None where none is clear."""
+    shift, gain = shift[rows], gain[rows]
     together = np.abs(shift[:, np.newaxis] - shift) <= ONE_CLOCK_NS
     total = (together * gain).sum(axis=1)
     best = int(total.argmax())
@@ -300,7 +328,7 @@ def _clearest(shift: F64, gain: F64, clear: float) -> tuple[float, int] | None:
     margin = float(total[best]) - second
     if margin < MARGIN or total[best] < clear * second:
         return None
-    return margin, int(np.where(together[best], gain, -1).argmax())
+    return margin, int(rows[np.where(together[best], gain, -1).argmax()])
 
 
 def _gains_beyond_known(options: Options, known: PartnerScores) -> F64:
@@ -437,13 +465,13 @@ class _Ends(Struct, frozen=True):
     """What ends of two hosts tell of their clock difference, for each queue of a linked pair.
 
     Attributes:
-        members: The two hosts of each queue.
+        members: The two hosts of each queue, int64 [n, 2].
         first: Index of the first call of each, and the number of all.
         since_ns: Of each call, the time since the start of the first host's clock.
         rest_ns: Likewise, the remaining difference.
     """
 
-    members: Sequence[I64]
+    members: I64
     first: I64
     since_ns: I64
     rest_ns: F64
@@ -458,28 +486,34 @@ class _Ends(Struct, frozen=True):
     ) -> _Ends:
         """Compare the ends of linked hosts, of queues with at least ``FEWEST`` of them."""
         least = AS_GOOD * scores.total
-        parts: list[tuple[I64, F64]] = []
-        sizes: list[int] = []
-        members = []
-        for pair in pairs:
+        most = 1 + int(np.diff(scores.first).max(initial=0))
+        parts: list[tuple[I64, I64, I64]] = []
+        clocks = []
+        for number, pair in enumerate(pairs):
             host, other = hosts[pair.one], hosts[pair.other]
             ahead = difference_between(known[pair.one][1], known[pair.other][1])
             enough = least[scores.of(pair.one)], least[scores.of(pair.other)]
             found = evidence(host.sample(MAX_CALLS), host, other, ahead, enough)
-            counts = np.bincount(found.queue)
-            kept = counts[found.queue] >= FEWEST
-            own, end = found.own_ns[kept], found.other_ns[kept]
-            rest = (own - ahead.of(own) - end).astype(np.float64)
-            parts.append((own - known[pair.one][1].at_ns, rest))
-            some = counts[counts >= FEWEST].tolist()
-            sizes += some
-            members += [np.array([pair.one, pair.other])] * len(some)
-        since, rests = zip(*parts, strict=True) if parts else ((), ())
+            parts.append((found.own_ns, found.other_ns, number * most + found.queue))
+            clocks.append((pair.one, ahead))
+        none = np.empty(0, np.int64)
+        own, end, key = (
+            np.concatenate(one) for one in zip((none, none, none), *parts, strict=True)
+        )
+        first = np.flatnonzero(np.diff(key, prepend=-1))
+        sizes = np.diff(first, append=len(key))
+        enough_calls = sizes >= FEWEST
+        kept = np.repeat(enough_calls, sizes)
+        pair_of = key[kept] // most
+        ahead_of = _Known.of(clocks)
+        rest = own[kept] - ahead_of.rounded(pair_of, own[kept]) - end[kept]
+        begin = np.array([known[pair.one][1].at_ns for pair in pairs], np.int64)
+        both = np.array([(pair.one, pair.other) for pair in pairs], np.int64).reshape(-1, 2)
         return cls(
-            members,
-            np.cumsum([0, *sizes], dtype=np.int64),
-            np.concatenate([np.empty(0, np.int64), *since]),
-            np.concatenate([np.empty(0), *rests]),
+            both[key[first[enough_calls]] // most],
+            np.append(0, np.cumsum(sizes[enough_calls])),
+            own[kept] - begin[pair_of],
+            rest.astype(np.float64),
         )
 
 

@@ -130,17 +130,6 @@ class HostCalls(Struct, frozen=True, dict=True):
         return np.array([queue.stream for queue in self.queues], np.int64)
 
     @cached_property
-    def _numbers(self) -> I64:
-        """Rank and stream of each queue in one number, ascending."""
-        return np.sort(self.owner * _STREAMS + self.stream)
-
-    def has(self, owner: I64, stream: I64) -> Bool:
-        """Return whether ranks of this host have queues on streams."""
-        wanted = owner * _STREAMS + stream
-        place = np.searchsorted(self._numbers, wanted)
-        return np.asarray(self._numbers.take(place, mode="clip") == wanted)
-
-    @cached_property
     def transfers(self) -> Bool:
         """Mask of the queues of sends and receives only."""
         return np.array([bool((queue.kind == _SENDRECV).all()) for queue in self.queues])
@@ -218,8 +207,10 @@ class HostCalls(Struct, frozen=True, dict=True):
         return np.append(0, np.cumsum(counts))
 
     @cached_property
-    def _partners(self) -> dict[int, Bool]:
-        return {}
+    def _layout(self) -> tuple[bytes, bytes, bytes]:
+        """What `compatible` depends on, equal for hosts with the same streams."""
+        owner = np.searchsorted(distinct_values(self.owner), self.owner)
+        return owner.tobytes(), self.stream.tobytes(), self.transfers.tobytes()
 
     def compatible(self, other: HostCalls) -> Bool:
         """Return which queues of two hosts may be of one communicator, bool [q, q].
@@ -228,9 +219,7 @@ class HostCalls(Struct, frozen=True, dict=True):
         both of are different communicators. Transfers are the exception: a rank sends on one
         stream and the next rank receives on another.
         """
-        if other.number not in self._partners:
-            self._partners[other.number] = _compatible(self, other)
-        return self._partners[other.number]
+        return _compatible(self._layout, other._layout, is_same=self.number == other.number)
 
     @cached_property
     def _samples(self) -> dict[int, Sample]:
@@ -437,13 +426,17 @@ def sum_of(best: Best) -> float:
     return float(best[0].sum() + best[1].sum())
 
 
-def _compatible(host: HostCalls, other: HostCalls) -> Bool:
-    same = host.stream[:, np.newaxis] == other.stream
-    here = host.has(host.owner[:, np.newaxis], other.stream)
-    there = other.has(other.owner, host.stream[:, np.newaxis])
-    transfers = host.transfers[:, np.newaxis] & other.transfers
-    apart = host.owner[:, np.newaxis] != other.owner
-    return np.asarray(apart & (same | transfers | ~(here | there)))
+@lru_cache(maxsize=32)  # stages of a pipeline differ, ranks of one hardly do
+def _compatible(
+    host: tuple[bytes, bytes, bytes], other: tuple[bytes, bytes, bytes], *, is_same: bool
+) -> Bool:
+    owner, stream = (np.frombuffer(one, np.int64)[:, np.newaxis] for one in host[:2])
+    owners, streams = (np.frombuffer(one, np.int64) for one in other[:2])
+    transfers = np.frombuffer(host[2], np.bool_)[:, np.newaxis] & np.frombuffer(other[2], np.bool_)
+    here = np.isin(owner * _STREAMS + streams, owner * _STREAMS + stream)
+    there = np.isin(owners * _STREAMS + stream, owners * _STREAMS + streams)
+    apart = owner != owners if is_same else True
+    return np.asarray(apart & ((stream == streams) | transfers | ~(here | there)))
 
 
 MIN_WEIGHT: Final = 0.1

@@ -268,7 +268,7 @@ def difference_between(ahead: ClockDifference, other: ClockDifference) -> ClockD
     of microseconds in that time.
     """
     then = ahead.at_ns - round(ahead.offset_ns) + round(other.offset_ns)
-    offset = ahead.offset_ns - float(other.of(np.array([then], np.int64))[0])
+    offset = ahead.offset_ns - (round(other.offset_ns) + round((then - other.at_ns) * other.rate))
     return ClockDifference(offset, ahead.rate - other.rate, ahead.at_ns)
 
 
