@@ -59,7 +59,7 @@ INTERVALS = Extension(
 PASSES = Extension(
     "ccltui.metrics.arrays._passes",
     ["ccltui/metrics/arrays/_passes.pyx"],
-    depends=["ccltui/metrics/arrays/_device_time.pxi"],
+    depends=[*map(str, Path("ccltui/metrics/arrays").glob("*.pxi"))],
     **_OPTIONS,
 )
 NEAR_ENDS = Extension(

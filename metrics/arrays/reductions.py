@@ -193,6 +193,24 @@ def stable_order(values: npt.NDArray[_Kind]) -> I64:
     return np.argsort(values, kind="stable")
 
 
+def extremes_by(values: npt.NDArray[np.signedinteger], group: I32, count: int) -> tuple[I64, I64]:
+    """Return the lowest and the highest of whole numbers of each group 0 to ``count`` - 1.
+
+    The last of each is that of the numbers in group -1. Groups without a number have the highest
+    and the lowest int64.
+    """
+    if available():
+        from ccltui.metrics.arrays import _passes  # noqa: PLC0415
+
+        found: tuple[I64, I64] = _passes.extremes_by(values, group, count)
+        return found
+    least = np.full(count + 1, np.iinfo(np.int64).max)
+    most = np.full(count + 1, np.iinfo(np.int64).min)
+    np.minimum.at(least, group, values)
+    np.maximum.at(most, group, values)
+    return least, most
+
+
 def rows_by_value(values: npt.NDArray[np.signedinteger]) -> Iterator[tuple[int, I64]]:
     """Yield each distinct integer of an array of one dimension, ascending, and its rows.
 

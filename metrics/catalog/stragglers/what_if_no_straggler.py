@@ -407,7 +407,7 @@ class Slowdown(Struct, frozen=True, dict=True):
         job, targets = self.ladder.job, self.ladder.targets
         replica = self._replica[job.worker]
         excess = np.bincount(replica, weights=np.abs(targets.own - self._ideal_units))
-        count = max(1, MAX_EVENTS // max(len(job.operations.kind), 1))
+        count = max(1, MAX_EVENTS // max(job.operations.count, 1))
         chosen = np.argsort(-excess)[: min(count, MAX_WORKERS)].tolist()
         instances = self._all[1]
         return self._slowdowns({one: (replica == one, ~instances) for one in chosen})

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from ccltui.metrics.arrays.reductions import distinct_rows, distinct_values, median_along
 from ccltui.metrics.arrays.statistics import students_t
 from ccltui.metrics.findings.replay.ladder import Ladder
+from ccltui.metrics.findings.replay.lines.call_table import Segments
 from ccltui.metrics.findings.replay.lines.pass_units import BACKWARD_PASS, FORWARD_PASS, WHOLE
 from ccltui.metrics.findings.replay.unit_targets import STANDARD_ERRORS
 from ccltui.parsers.array_types import F64, I64, Bool
@@ -52,11 +53,11 @@ class Gains(Struct, frozen=True, dict=True):
         drop = float((before - changed).mean())
         return drop / self.ladder.loss_ns if self.ladder.loss_ns else 0.0
 
-    def _gains(self, rung: int, changed: Iterable[tuple[F64, F64]]) -> list[float]:
+    def _gains(self, rung: int, changed: Iterable[tuple[Segments, F64]]) -> list[float]:
         """Gains on a rung of other times of segments and instances, replayed some at a time."""
         return [self._gain(self.ladder.rungs[rung], ends) for ends in self._ends(changed)]
 
-    def _ends(self, changed: Iterable[tuple[F64, F64]]) -> F64:
+    def _ends(self, changed: Iterable[tuple[Segments, F64]]) -> F64:
         return self.ladder.job.replay.many(changed)
 
     @cached_property
@@ -79,7 +80,7 @@ class Gains(Struct, frozen=True, dict=True):
             ranks = tuple(np.flatnonzero(job.stages.stage == stage).tolist())
             factor = _ratio(targets.stage[mine].sum(), level[mine].sum())
             found.append(Suspect(0.0, factor, ranks=ranks, stage=stage))
-        gains = self._gains(1, ((job.segments(one), targets.transfer) for one in levelled))
+        gains = self._gains(1, ((job.segment_times(one), targets.transfer) for one in levelled))
         return [replace(one, gain=gain) for one, gain in zip(found, gains, strict=True)]
 
     def stages_alike(self, ranks: Sequence[int]) -> Suspect:
@@ -87,7 +88,7 @@ class Gains(Struct, frozen=True, dict=True):
         job, targets = self.ladder.job, self.ladder.targets
         mine = np.isin(job.worker, list(ranks))
         target = self._level(mine)
-        (gain,) = self._gains(1, [(job.segments(target), targets.transfer)])
+        (gain,) = self._gains(1, [(job.segment_times(target), targets.transfer)])
         factor = _ratio(targets.stage[mine].sum(), target[mine].sum())
         return Suspect(gain, factor, ranks=tuple(ranks))
 
@@ -121,7 +122,7 @@ class Gains(Struct, frozen=True, dict=True):
         job, targets = self.ladder.job, self.ladder.targets
         masks = [np.isin(job.worker, list(ranks)) for ranks in several]
         changed = (np.where(mine, targets.stage, targets.worker) for mine in masks)
-        gains = self._gains(2, ((job.segments(one), targets.transfer) for one in changed))
+        gains = self._gains(2, ((job.segment_times(one), targets.transfer) for one in changed))
         return [
             Suspect(
                 gain,

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from msgspec import Struct
 
-from ccltui.metrics.arrays.compiled import available
 from ccltui.metrics.arrays.intervals import union
 from ccltui.metrics.arrays.reductions import (
     distinct_values,
@@ -25,9 +24,9 @@ from ccltui.metrics.arrays.reductions import (
     rows_by_value,
 )
 from ccltui.metrics.arrays.typical import lower_medians, slow_ones
+from ccltui.metrics.findings.replay.lines.call_table import Along, Whole, sums_by_line
 from ccltui.metrics.findings.replay.lines.job_lines import JobLines
-from ccltui.metrics.findings.replay.lines.line_operations import WAIT
-from ccltui.metrics.findings.replay.lines.step_replay import exchanged
+from ccltui.metrics.findings.replay.lines.shared_positions import WAIT
 from ccltui.metrics.model.classify import any_name, distinct
 from ccltui.parsers.array_types import F64, I32, I64, Bool
 
@@ -43,33 +42,14 @@ STEADY: Final = 0.5
 
 
 class Idle(NamedTuple):
-    """Idle time for hosts: before each operation, float64 ns, and at calls and begins of lines.
+    """Idle time for hosts: in each segment, and at calls and begins of lines.
 
-    ``wait_ns`` [calls, 2] are delay and gap of calls (see `Operations`), ``begin_ns`` is by line.
+    ``wait_ns`` are delay and gap of calls (see `Operations`), ``begin_ns`` is by line.
     """
 
-    host_ns: F64
-    wait_ns: I64
+    host_ns: Along
+    wait_ns: Along
     begin_ns: F64
-
-
-def sums_by_line(values: F64 | I64, first: I64) -> F64:
-    """Return the sum of the values of each line, which lie one after another from ``first`` on.
-
-    Compiled code takes a fifth of the time: it makes no line of each value.
-    """
-    if not available():
-        return _sums_in_arrays(values, first)
-    from ccltui.metrics.arrays import _passes  # noqa: PLC0415
-
-    found: F64 = _passes.sums_by_line(values, first)
-    return found
-
-
-def _sums_in_arrays(values: F64 | I64, first: I64) -> F64:
-    """Return the result of `sums_by_line` without compiled code."""
-    line = np.repeat(np.arange(len(first) - 1), np.diff(first))
-    return np.bincount(line, values[first[0] : first[-1]], len(first) - 1).astype(np.float64)
 
 
 class HostIdle(Struct, frozen=True, dict=True):
@@ -87,11 +67,12 @@ class HostIdle(Struct, frozen=True, dict=True):
     def recorded(self) -> Idle:
         """As recorded."""
         one = self.job.operations
-        return Idle(one.host_ns, one.wait_ns, self.job.begin_ns)
+        host, wait = Along(one.host_ns, one.first), Along(one.wait_ns, self.job.table.first_call)
+        return Idle(host, wait, self.job.begin_ns)
 
     @cached_property
     def line(self) -> I32:
-        """Line of each operation."""
+        """Line of each segment."""
         lines = np.arange(self.job.table.num_lines, dtype=np.int32)
         return np.repeat(lines, np.diff(self.job.operations.first))
 
@@ -114,42 +95,36 @@ class HostIdle(Struct, frozen=True, dict=True):
         Ranks that compute longer hide the gaps that their hosts leave: the others tell these.
         """
         own, table = self.recorded, self.job.table
-        host = self._usual(own.host_ns, self.job.operations.first)
-        wait = np.empty_like(own.wait_ns)
-        for column in range(2):
-            values = own.wait_ns[:, column].astype(np.float64)
-            np.rint(self._usual(values, table.first_call), out=wait[:, column], casting="unsafe")
+        wait = self._usual(own.wait_ns)
         # One that begins where it ended the step before follows that end in the replay.
         begin = np.maximum(own.begin_ns, 0)
         usual = lower_medians(begin, table.step, self.job.num_steps)[table.step]
-        return Idle(host, wait, np.minimum(own.begin_ns, usual))
+        return Idle(
+            self._usual(own.host_ns),
+            wait._replace(values=np.rint(wait.values).astype(np.int64)),
+            np.minimum(own.begin_ns, usual),
+        )
 
-    def _usual(self, values: F64, first: I64) -> F64:
-        """Lower median of values at one place of a program in a step, over ranks that are not slow.
+    def _usual(self, own: Along) -> Along:
+        """Lower median of numbers at one place of a program in a step, of ranks that are not slow.
 
         A rank that is alone with its program keeps as much as the typical one of all has. Lines of
-        one program in one step are rows of a table: no place is looked up.
-
-        Args:
-            values: of operations or calls, those of a line one after another.
-            first: place of the first of each line, and the number of all.
+        one program in one step share a row.
         """
-        sizes = np.diff(first)
-        usual = np.repeat(self._kept_alone, sizes)
-        usual *= values
         _, alike = joint_inverse(self.job.program_of_line, self.job.table.step)
+        values = own.values.reshape(len(own.values), -1)
+        rows, edges = [np.empty((0, values.shape[1]))], [0]
         for _, lines in rows_by_value(alike):
-            begin = 0
-            for stop in distinct_values(sizes[lines]).tolist():
-                here = lines[sizes[lines] >= stop]
-                places = first[here][:, np.newaxis] + np.arange(begin, stop)
-                counted = ~self.slow[here]
-                rows = (places[counted] if counted.any() else places).T
-                middle = (rows.shape[1] - 1) // 2
-                if len(here) > 1:
-                    usual[places] = np.partition(values[rows], middle, axis=1)[:, middle]
-                begin = stop
-        return usual
+            begin = own.edges[lines]
+            size = int(own.edges[lines[0] + 1] - begin[0])
+            if len(lines) > 1:
+                counted = begin[~self.slow[lines]]
+                rows.append(_lower_medians_at(values, counted if len(counted) else begin, size))
+            else:
+                rows.append(self._kept_alone[lines[0]] * values[begin[0] : begin[0] + size])
+            edges.append(edges[-1] + size)
+        found = np.concatenate(rows).reshape(-1, *own.values.shape[1:])
+        return Along(found, np.array(edges), alike)
 
     @cached_property
     def _kept_alone(self) -> F64:
@@ -160,37 +135,39 @@ class HostIdle(Struct, frozen=True, dict=True):
 
     def _sum(self, idle: Idle) -> F64:
         """Idle time of each line, float64 ns."""
-        table = self.job.table
-        found = sums_by_line(idle.host_ns, self.job.operations.first)
-        found += sums_by_line(idle.wait_ns[:, 0], table.first_call)
-        return np.asarray(found + np.maximum(idle.begin_ns, 0))
+        return np.asarray(idle.host_ns.sums() + idle.wait_ns.sums() + np.maximum(idle.begin_ns, 0))
 
     def host_with_typical(self, lines: Bool) -> F64:
-        """Return the idle time before operations with that of some lines (a mask) as is typical."""
+        """Return the idle time in segments with that of some lines (a mask) as is typical."""
         own, typical = self.recorded.host_ns, self.typical.host_ns
-        return exchanged(own, typical, lines, self.job.operations.first)
+        return np.where(lines[self.line], typical.of_all(), own.values)
 
     def behind_longer(self, longer_ns: F64) -> Idle:
-        """Return the idle time as recorded where segments take longer, float64 ns by operation.
+        """Return the idle time as recorded where segments take longer, float64 ns by segment.
 
         A host that launches its kernels one by one launches them as early as before: what its
         device works longer takes the place of idle time, until it waits for another stage. Ranks
         of its own that it waits for in collectives are as much longer.
         """
         own, operations = self.recorded, self.job.operations
-        waits = (operations.kind == WAIT) & ~self._inside_stage[operations.call]
-        run = np.cumsum(waits) + self.line  # neither goes back
+        each, edges = operations.each(self.job.table.first_call), operations.edges
+        waits = (each.kind == WAIT) & ~self._inside_stage[each.call]
+        line = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
+        run = np.cumsum(waits) + line  # neither goes back
         # A line that has less to do in all is behind its launches at the end.
-        longer = sums_by_line(longer_ns, operations.first) > 0
-        added = np.where(longer[self.line], np.maximum(longer_ns, 0.0), 0.0)
-        net = np.cumsum(added - own.host_ns)
+        is_longer = sums_by_line(longer_ns, operations.first) > 0
+        added, idle = np.zeros((2, len(run)))
+        added[each.of_segment] = np.where(is_longer[self.line], np.maximum(longer_ns, 0.0), 0.0)
+        idle[each.of_segment] = own.host_ns.values
+        net = np.cumsum(added - idle)
         # Work that is ahead of its launches is never negative: a running maximum gives it.
         least = added - net
         span = float(np.ptp(least)) + 1 if len(least) else 1.0
         ahead = net + np.maximum.accumulate(least + run * span) - run * span
         before = np.append(0.0, ahead[:-1])
         before[np.diff(run, prepend=-1) > 0] = 0.0
-        return own._replace(host_ns=np.maximum(own.host_ns - before, 0.0))
+        left = np.maximum(idle - before, 0.0)[each.of_segment]
+        return own._replace(host_ns=Along(left, operations.first))
 
     @cached_property
     def _inside_stage(self) -> Bool:
@@ -231,6 +208,28 @@ class HostIdle(Struct, frozen=True, dict=True):
         """Whether most of what a rank (index) idles beyond the typical one is in all its steps."""
         step = self.beyond_by_step(rank)
         return float(median_along(step)) * len(step) > STEADY * float(step.sum())
+
+
+_NUMBERS: Final = 1 << 16
+"""Numbers that are looked at together: so many fit into a cache."""
+
+
+def _lower_medians_at(values: Whole | F64, begin: I64, size: int) -> F64:
+    """Lower median over lines of the numbers at each place of them, [places, columns].
+
+    Args:
+        values: numbers of all lines, [n, columns].
+        begin: first one of each line.
+        size: number of places of each line.
+    """
+    middle, wide = (len(begin) - 1) // 2, max(_NUMBERS // max(len(begin), 1), 8)
+    found = np.empty((size, values.shape[1]))
+    for first in range(0, size, wide):
+        places = np.arange(first, min(first + wide, size))
+        some = np.ascontiguousarray(values[begin[:, np.newaxis] + places].transpose(1, 2, 0))
+        some.partition(middle, axis=2)
+        found[first : first + len(places)] = some[:, :, middle]
+    return found
 
 
 PAUSE_NS: Final = 200_000

@@ -22,11 +22,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from msgspec import Struct
 
-from ccltui.metrics.arrays.reductions import distinct_values, row_any
+from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.arrays.typical import lower_medians
 from ccltui.metrics.findings.replay.host_needs import HostIdle, Idle, host_needs
+from ccltui.metrics.findings.replay.lines.call_table import Along, Segments
 from ccltui.metrics.findings.replay.lines.job_lines import JobLines, job_lines
-from ccltui.metrics.findings.replay.lines.step_replay import Runs, Times, stretches
+from ccltui.metrics.findings.replay.lines.step_replay import Runs, Times
 from ccltui.metrics.findings.replay.unit_targets import Targets
 from ccltui.parsers.array_types import F64, I64, Bool
 from ccltui.parsers.numbers import percent
@@ -108,11 +109,11 @@ class Ladder(Struct, frozen=True, dict=True):
         """Times of units for each rung."""
         return Targets(self.job)
 
-    def compute(self, rung: int) -> F64:
+    def compute(self, rung: int) -> Segments:
         """Time of each segment at a rung."""
         if rung >= 4:
             return self.job.operations.compute_ns
-        return self.job.segments(self._unit_targets[rung])
+        return self.job.segment_times(self._unit_targets[rung])
 
     @cached_property
     def _unit_targets(self) -> tuple[F64, F64, F64, F64]:
@@ -157,21 +158,18 @@ class Ladder(Struct, frozen=True, dict=True):
         runs = Runs(own, own, every, self.recorded_transfer, begin[np.newaxis])
         return np.asarray(self.job.replay.line_ends(runs)[0])
 
-    @cached_property
+    @property
     def _recorded_times(self) -> Times:
-        every = np.ones(self.job.table.num_lines, np.bool_)
-        return self._times(self.compute(4), self.idle.recorded, every)
+        return self._times(self.job.operations.compute_ns, self.idle.recorded)
 
-    def _times(self, compute_ns: F64, idle: Idle, lines: Bool) -> Times:
-        """Times of the lines in a mask; memory of the others is not even touched."""
-        advance = np.empty(len(compute_ns))
-        for here in stretches(lines, self.job.operations.first):
-            np.add(compute_ns[here], idle.host_ns[here], out=advance[here])
-        return Times(advance, idle.wait_ns)
+    def _times(self, compute_ns: Segments, idle: Idle) -> Times:
+        if not isinstance(compute_ns, Along):
+            compute_ns = Along(compute_ns, self.job.operations.first)
+        return Times(compute_ns, idle.host_ns, idle.wait_ns)
 
     def ends(
         self,
-        compute_ns: F64 | None = None,
+        compute_ns: Segments | None = None,
         transfer_ns: F64 | None = None,
         idle: Idle | None = None,
         need_ns: F64 | None = None,
@@ -189,7 +187,7 @@ class Ladder(Struct, frozen=True, dict=True):
     def ends_of(
         self,
         several: Sequence[Bool],
-        compute_ns: F64 | None = None,
+        compute_ns: Segments | None = None,
         transfer_ns: F64 | None = None,
         idle: Idle | None = None,
     ) -> F64:
@@ -200,12 +198,9 @@ class Ladder(Struct, frozen=True, dict=True):
         for that.
         """
         masks = np.stack(several)
-        if compute_ns is None and idle is None:
-            idle, other = self.idle.recorded, self._recorded_times
-        else:
-            compute = self.compute(4) if compute_ns is None else compute_ns
-            idle = self.idle.recorded if idle is None else idle
-            other = self._times(compute, idle, row_any(masks.T))
+        compute = self.compute(4) if compute_ns is None else compute_ns
+        idle = self.idle.recorded if idle is None else idle
+        other = self._times(compute, idle)
         transfer = self.recorded_transfer if transfer_ns is None else transfer_ns
         first = np.where(masks, idle.begin_ns, self.idle.recorded.begin_ns)
         runs = Runs(self._recorded_times, other, masks, transfer, first)

@@ -23,7 +23,7 @@ from ccltui.metrics.arrays.reductions import (
 )
 from ccltui.metrics.arrays.statistics import milliseconds
 from ccltui.metrics.arrays.typical import lower_medians, typical_of_groups
-from ccltui.metrics.findings.replay.host_needs import MAX_LAUNCHING, hosts_bind, sums_by_line
+from ccltui.metrics.findings.replay.host_needs import MAX_LAUNCHING, hosts_bind
 from ccltui.metrics.findings.replay.job_facts import JobFacts, job_facts, lost_reasons, lost_records
 from ccltui.metrics.findings.replay.ladder import (
     MAX_UNKNOWN_TRANSFERS,
@@ -32,8 +32,9 @@ from ccltui.metrics.findings.replay.ladder import (
     Ladder,
     ladder_of,
 )
-from ccltui.metrics.findings.replay.lines.line_operations import POST, WAIT
+from ccltui.metrics.findings.replay.lines.call_table import sums_by_line
 from ccltui.metrics.findings.replay.lines.pass_units import BACKWARD_PASS, FORWARD_PASS
+from ccltui.metrics.findings.replay.lines.shared_positions import POST, WAIT
 from ccltui.metrics.findings.replay.unit_targets import means_by, medians_by
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.result import Reason
@@ -56,7 +57,7 @@ of optimizers, which wait for memory, may not."""
 HALF: Final = 0.5
 """Part of its excess by which a segment is at least longer to count for `UNIFORM`."""
 _MAX_COMPARED: Final = 1 << 20
-"""Number of operations that are compared with each other at a time."""
+"""Number of segments that are compared with each other at a time."""
 _ALL_TO_ALL: Final = TYPES.index("AllToAll")
 HIDDEN_WAITS: Final = (
     "some transfers take longer than comparable ones, and it is not known whether they are slow "
@@ -179,7 +180,7 @@ class Savings(Struct, frozen=True, dict=True):
         """
         job, idle = self.ladder.job, self.ladder.idle
         longer = job.operations.compute_ns - self._typical_segments
-        longer += np.maximum(idle.recorded.host_ns - idle.typical.host_ns, 0)
+        longer += np.maximum(idle.recorded.host_ns.values - idle.typical.host_ns.of_all(), 0)
         mine = np.where(lines[idle.line], np.maximum(longer, 0), 0)
         held = np.flatnonzero(job.operations.unit >= 0)
         count, number = self._program_places(held)
@@ -235,7 +236,8 @@ class Savings(Struct, frozen=True, dict=True):
         found = scaled.copy()
         for held in self._portions():
             count, number = self._program_places(held)
-            own, line = operations.compute_ns[held], job.units.line[operations.unit[held]]
+            own = operations.compute_ns[held].astype(np.float64)
+            line = job.units.line[operations.unit[held]]
             typical = typical_of_groups(own, number, count, slow[line])[number]
             several = np.bincount(number, minlength=count)[number] > 1
             found[held[several]] = typical[several]
@@ -243,9 +245,9 @@ class Savings(Struct, frozen=True, dict=True):
         return scaled if longer else found
 
     def _portions(self) -> Iterator[I64]:
-        """Yield operations with a segment, those of a program in a step together, some at a time.
+        """Yield segments of units, those of a program in a step together, some at a time.
 
-        What is compared with each other takes ten times the memory of the operations.
+        What is compared with each other takes ten times the memory of the segments.
         """
         job, operations = self.ladder.job, self.ladder.job.operations
         sizes = np.diff(operations.first)
@@ -257,14 +259,14 @@ class Savings(Struct, frozen=True, dict=True):
             yield places[operations.unit[places] >= 0]
 
     def _program_places(self, held: I64) -> tuple[int, I64]:
-        """Number the operations that have one place in a program in a step."""
+        """Number the segments that have one place in a program in a step."""
         job = self.ladder.job
         line, first = job.units.line, job.operations.first
         count, program = joint_inverse(job.units.program, job.table.step[line])
         longest = np.zeros(count + 1, np.int64)
         np.maximum.at(longest, program + 1, first[line + 1] - first[line])
-        # Units are few, operations millions: each program in a step has as many numbers as its
-        # longest line has operations, and those that occur are numbered again.
+        # Units are few, segments millions: each program in a step has as many numbers as its
+        # longest line has segments, and those that occur are numbered again.
         begin = np.cumsum(longest)
         number = (begin[program] - first[line])[job.operations.unit[held]] + held
         places, number = unique_inverse(number)
@@ -275,10 +277,10 @@ class Savings(Struct, frozen=True, dict=True):
         job, table = self.ladder.job, self.ladder.job.table
         own, typical = self.ladder.idle.recorded, self.ladder.idle.typical
         longer = job.operations.compute_ns - self._typical_segments
-        longer += own.host_ns
-        longer -= typical.host_ns
+        longer += own.host_ns.values
+        longer -= typical.host_ns.of_all()
         excess = sums_by_line(np.maximum(longer, 0, out=longer), job.operations.first)
-        delayed = own.wait_ns[:, 0] - typical.wait_ns[:, 0]
+        delayed = own.wait_ns.values[:, 0] - typical.wait_ns.of_all()[:, 0]
         excess += sums_by_line(np.maximum(delayed, 0), table.first_call)
         excess += np.maximum(own.begin_ns - typical.begin_ns, 0)
         by_rank = np.bincount(table.rank, excess, len(job.labels))
@@ -375,32 +377,33 @@ class Savings(Struct, frozen=True, dict=True):
         held = np.flatnonzero(operations.unit >= 0)
         line = job.units.line[operations.unit[held]]
         _, number = self._program_places(held)
-        own = operations.compute_ns[held]
+        own = operations.compute_ns[held].astype(np.float64)
         target = mean = means_by(own, number)
         if len(ranks):
             mine = np.isin(table.rank[line], list(ranks))
             target = np.where(mine, mean, own + mean - medians_by(own, number))
-        segments = operations.compute_ns.copy()
+        segments = operations.compute_ns.astype(np.float64)
         segments[held] = np.maximum(target, 0.0)
         return self.saved(self.ladder.ends(segments, self.even_exchanges))
 
     @cached_property
     def _between_exchanges(self) -> tuple[I64, I64, I64]:
-        """Operations with a segment between two exchanges of tokens, and the calls around it."""
-        operations, line = self.ladder.job.operations, self.ladder.idle.line
-        kind = self.ladder.job.table.kind
+        """Segments between two exchanges of tokens, and the calls around each."""
+        operations, table = self.ladder.job.operations, self.ladder.job.table
+        kind = table.kind
         if not (kind == _ALL_TO_ALL).any():  # most jobs exchange no tokens
             return (np.empty(0, np.int64),) * 3
-        with_call = np.flatnonzero(operations.call >= 0)
+        each = operations.each(table.first_call)
+        with_call = np.flatnonzero(each.call >= 0)
         held = np.flatnonzero(operations.unit >= 0)
-        place = np.searchsorted(with_call, held)
+        place = np.searchsorted(with_call, each.of_segment[held])
         inside = (place > 0) & (place < len(with_call))
         held, place = held[inside], place[inside]
         before, after = with_call[place - 1], with_call[place]
-        first, second = operations.call[before], operations.call[after]
-        found = (kind[first] == _ALL_TO_ALL) & (operations.kind[before] == WAIT)
-        found &= (kind[second] == _ALL_TO_ALL) & (operations.kind[after] == POST)
-        found &= line[before] == line[after]
+        first, second = each.call[before], each.call[after]
+        found = (kind[first] == _ALL_TO_ALL) & (each.kind[before] == WAIT)
+        found &= (kind[second] == _ALL_TO_ALL) & (each.kind[after] == POST)
+        found &= table.line[first] == table.line[second]
         return held[found], first[found], second[found]
 
     @cached_property

@@ -3,20 +3,29 @@
 A line is one rank in one step. Calls are ordered by line, then by what they are (operation, kind of
 group, direction), then by start, so that calls of ranks that run one program have the same places
 in their lines.
+
+Numbers along lines, of their calls or of what lies between these, take 4 bytes each where all of
+them fit. Lines that have the same numbers, as what is typical of a program in a step, share them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ccltui.metrics.arrays.reductions import distinct_values, stable_order, unique_inverse
+from ccltui.metrics.arrays.compiled import available
+from ccltui.metrics.arrays.reductions import (
+    distinct_values,
+    extremes_by,
+    stable_order,
+    unique_inverse,
+)
 from ccltui.metrics.collectives.matching.match import LOW, RECV, SEND, Matches, MatchInput, Pairs
 from ccltui.metrics.findings.replay.lines.stage_order import Stages
 from ccltui.metrics.findings.replay.lines.step_lines import StepLines
@@ -25,6 +34,84 @@ from ccltui.parsers.array_types import F64, I8, I32, I64, Bool
 
 if TYPE_CHECKING:
     from ccltui.metrics.model.communicator_groups import CommGroup
+
+Whole: TypeAlias = I32 | I64
+
+MOST_IN_FOUR: Final = (1 << 30) - 1
+"""Largest number that is kept in 4 bytes: the sum of two fits as well."""
+
+
+class Whole4:
+    """Whole numbers, filled in part by part, in 4 bytes each as long as every one fits."""
+
+    def __init__(self, *shape: int) -> None:
+        self.values: Whole = np.empty(shape, np.int32)
+
+    def fill(self, here: slice, found: I64) -> None:
+        """Set some numbers; the first that needs 8 bytes gives all of them 8."""
+        most = max(int(found.max(initial=0)), -int(found.min(initial=0)))
+        if most > MOST_IN_FOUR and self.values.dtype == np.int32:
+            self.values = self.values.astype(np.int64)
+        self.values[here] = found
+
+
+class Along(NamedTuple):
+    """Numbers along lines.
+
+    Attributes:
+        values: those of row i from ``edges[i]`` on, or pairs of them, [n, 2].
+        edges: the first number of each row, and the number of all.
+        row: row of each line; None: line i has row i.
+        scale: factor of each unit that the numbers are multiplied by, the last one of segments that
+            are of none; None: of no unit.
+    """
+
+    values: Whole | F64
+    edges: I64
+    row: I64 | None = None
+    scale: F64 | None = None
+
+    @property
+    def first(self) -> I64:
+        """First number of each line."""
+        return self.edges[:-1] if self.row is None else self.edges[self.row]
+
+    def sums(self) -> F64:
+        """Return the sum of the numbers of each line, of pairs that of the first of each."""
+        column = self.values[:, 0] if self.values.ndim == 2 else self.values
+        found = sums_by_line(column, self.edges)
+        return found if self.row is None else found[self.row]
+
+    def of_all(self) -> Whole | F64:
+        """Return the numbers of all lines, those of a line one after another."""
+        if self.row is None:
+            return self.values
+        rows = np.split(self.values, self.edges[1:-1])
+        return np.concatenate([rows[one] for one in self.row.tolist()] or [self.values])
+
+
+Segments: TypeAlias = Along | Whole | F64
+"""Times of all segments: numbers along lines, or those of all lines one after another."""
+
+
+def sums_by_line(values: Whole | F64, first: I64) -> F64:
+    """Return the sum of the values of each line, which lie one after another from ``first`` on.
+
+    Compiled code takes a fifth of the time: it makes no line of each value.
+    """
+    if not available():
+        return _sums_in_arrays(values, first)
+    from ccltui.metrics.arrays import _passes  # noqa: PLC0415
+
+    found: F64 = _passes.sums_by_line(values, first)
+    return found
+
+
+def _sums_in_arrays(values: Whole | F64, first: I64) -> F64:
+    """Return the result of `sums_by_line` without compiled code."""
+    line = np.repeat(np.arange(len(first) - 1), np.diff(first))
+    return np.bincount(line, values[first[0] : first[-1]], len(first) - 1).astype(np.float64)
+
 
 _Columns: TypeAlias = tuple[I64, I64, I64, I64, F64]
 _DIRECTIONS = 4
@@ -136,8 +223,7 @@ def call_table(
     del found
     instance = members.instance
     group, pair, alike, size, uneven = members.columns()
-    transfer = np.full(members.count + 1, np.iinfo(np.int64).max)
-    np.minimum.at(transfer, instance, dur)  # calls in no instance change the last one
+    transfer, _ = extremes_by(dur, instance, members.count)
     total = max(int(dur.sum()), 1)
     return CallTable(
         step_ids=step_ids,

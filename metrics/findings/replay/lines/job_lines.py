@@ -28,7 +28,10 @@ from ccltui.metrics.collectives.matching.match import (
 )
 from ccltui.metrics.facts import fact
 from ccltui.metrics.findings.replay.lines.call_table import (
+    Along,
     CallTable,
+    Segments,
+    Whole,
     call_table,
     is_receive,
     is_send,
@@ -203,17 +206,31 @@ class JobLines(Struct, frozen=True, dict=True):
         """First unit of each line, and the number of all."""
         return np.searchsorted(self.units.line, np.arange(self.table.num_lines + 1))
 
-    def _summed(self, here: slice, units: slice, segment_ns: F64) -> F64:
+    def _summed(self, here: slice, units: slice, segment_ns: Whole | F64) -> F64:
         """Sum times of the segments of whole lines by unit."""
         place = np.maximum(self.operations.unit[here] - (units.start - 1), 0)
         found = np.bincount(place, segment_ns, units.stop - units.start + 1)
         return np.asarray(found[1:], np.float64)
 
-    def segments(self, target_ns: F64) -> F64:
+    def segment_times(self, target_ns: F64) -> Segments:
         """Divide a time of each unit among its segments as it is typical of its program."""
         whole = self.profile_ns
-        scale = np.append(np.where(whole > 0, target_ns / np.where(whole > 0, whole, 1), 0), 0)
-        found: F64 = scale.take(self.operations.unit, mode="wrap")
+        if ((target_ns > 0) & (whole <= 0)).any():
+            return self.segments(target_ns)
+        profiles = self.operations.profile_ns
+        edges = np.cumsum([0, *(len(one) for one in profiles)])
+        scale = self._scale(target_ns)
+        return Along(np.concatenate(profiles), edges, self.program_of_line, scale)
+
+    def _scale(self, target_ns: F64) -> F64:
+        """Time of each unit over the typical one, 0 of what is typically empty and of none."""
+        whole = self.profile_ns
+        return np.append(np.where(whole > 0, target_ns / np.where(whole > 0, whole, 1), 0), 0)
+
+    def segments(self, target_ns: F64) -> F64:
+        """Return the same as numbers of all lines; units that are typically empty have theirs."""
+        whole = self.profile_ns
+        found: F64 = self._scale(target_ns).take(self.operations.unit, mode="wrap")
         first = self.operations.first
         for one, typical in zip(self.programs, self.operations.profile_ns, strict=True):
             for lines in (one.lines[rows] for rows in blocks(one.lines)):

@@ -1,9 +1,11 @@
 """The operations of all lines in the order of their programs, with the time before each.
 
-Operations are posts of calls, waits for their ends, ends of units and the end of the line. Each has
-the time of its segment: what the device computed since the operation before, and how long it idled
-in that time for the host. One compiled pass along the operations finds the idle times in a seventh
-of the time of the arrays that give the same without it.
+Operations are posts of calls, waits for their ends, ends of units and the end of the line. A
+segment is what lies before an operation at a later position than the one before it: it has what the
+device computed in it, and how long it idled in that time for the host.
+
+One compiled pass along the operations finds these times in a seventh of the time of the arrays that
+give the same without it.
 """
 
 from __future__ import annotations
@@ -16,40 +18,26 @@ import numpy as np
 from msgspec import Struct
 
 from ccltui.metrics.arrays.compiled import available
-from ccltui.metrics.arrays.reductions import median_along
-from ccltui.metrics.collectives.matching.match import RECV
-from ccltui.metrics.findings.replay.lines.call_table import CallTable, is_receive, is_send
-from ccltui.metrics.findings.replay.lines.pass_units import (
-    PassSizes,
-    Transfers,
-    Unit,
-    labelled_units,
-    pass_sizes,
-    pipeline_units,
+from ccltui.metrics.arrays.reductions import extremes_by, median_along, rows_by_value
+from ccltui.metrics.findings.replay.lines.call_table import CallTable, Whole, Whole4
+from ccltui.metrics.findings.replay.lines.shared_positions import (
+    MARK,
+    POST,
+    WAIT,
+    Positions,
+    Template,
+    templates_of,
 )
-from ccltui.metrics.findings.replay.lines.shared_positions import Positions, Program, in_lines
-from ccltui.metrics.findings.replay.lines.step_lines import (
-    LONG_GAP_NS,
-    QUEUED_NS,
-    StepLines,
-)
-from ccltui.metrics.model.calls import ROUNDING_NS
+from ccltui.metrics.findings.replay.lines.step_lines import QUEUED_NS, LineTimes, StepLines
 from ccltui.parsers.array_types import F64, I8, I32, I64, Bool
 
 PROMPT_NS: Final = 50_000
 """A call that begins this soon after its launch waited for its host."""
 _MOST: Final = np.iinfo(np.int64).max
-
-RESUMED_NS: Final = 200_000
-"""A host that waited for a call launches its next kernel this soon after the end of the call. In
-the pause of a host that does something else calls end at any time."""
 TOGETHER_SHARE: Final = 0.125
 """Share of the difference of their delays by which members of a call without launch records may
 differ in duration, and still have begun together: hosts that are late each by its own time do not
 make all members begin within so little of each other."""
-
-WAIT, POST, MARK = 0, 1, 2
-"""Kinds of operations: wait for the end of a call, post a call, mark the end of a unit or line."""
 
 
 def begun(own: LineTimes, table: CallTable) -> I64:
@@ -61,8 +49,8 @@ def begun(own: LineTimes, table: CallTable) -> I64:
 
 
 def own_delays(
-    delay: I64, table: CallTable, tolerance_ns: int, lead_of: Callable[[], I64] | None = None
-) -> I64:
+    delay: Whole, table: CallTable, tolerance_ns: int, lead_of: Callable[[], I64] | None = None
+) -> Whole:
     """Return the delays of calls without what they wait for each other outside of the call.
 
     Copies to other ranks begin when all are ready: no member is longer than the others then. Where
@@ -78,24 +66,33 @@ def own_delays(
     """
     instance, count = table.instance, len(table.transfer_ns)
     # The last place is that of calls in no instance, which keep their delays.
-    longest, most = np.zeros((2, count + 1), np.int64)
-    least = np.full(count + 1, _MOST)
-    np.maximum.at(longest, instance, table.dur_ns)
-    np.minimum.at(least, instance, delay)
-    np.maximum.at(most, instance, delay)
+    longest = np.maximum(extremes_by(table.dur_ns, instance, count)[1], 0)
+    least, most = extremes_by(delay, instance, count)
     is_told = np.zeros(count + 1, np.bool_)
     is_told[instance[table.launched]] = True
-    apart = np.where(is_told, 0, TOGETHER_SHARE * (most - least))
+    apart = np.where(is_told, 0, TOGETHER_SHARE * (np.maximum(most, 0) - least))
     together = longest[:-1] - table.transfer_ns <= np.maximum(apart[:-1], tolerance_ns)
     together = np.append(together, False)
-    own = least.take(instance, mode="wrap")
     late = together & (least > tolerance_ns) & (least < _MOST)
+    found = delay.copy()
     if late.any() and lead_of is not None:
-        own = _of_last(delay, own, lead_of(), instance, late)
-    return np.where(together.take(instance, mode="wrap"), own, delay)
+        of_last = _of_last(delay, least[instance], lead_of(), instance, late)
+        inside = together[instance]
+        found[inside] = of_last[inside]
+        return found
+    for begin in range(0, len(found), _CALLS):
+        here = slice(begin, begin + _CALLS)
+        mine = instance[here]
+        are_together = together.take(mine, mode="wrap")
+        found[here] = np.where(are_together, least.take(mine, mode="wrap"), delay[here])
+    return found
 
 
-def _of_last(delay: I64, own: I64, lead: I64, instance: I32, late: Bool) -> I64:
+_CALLS: Final = 1 << 16
+"""Calls whose delays are looked at together: their columns fit into a cache."""
+
+
+def _of_last(delay: Whole, own: I64, lead: I64, instance: I32, late: Bool) -> I64:
     """Return the delays of hosts, those of late instances to whoever was launched last of all.
 
     Where even that launch came long before the begin, or one is not known, nothing tells who it is.
@@ -107,151 +104,169 @@ def _of_last(delay: I64, own: I64, lead: I64, instance: I32, late: Bool) -> I64:
     return np.where(told, np.where(is_last, delay, 0), own)
 
 
-class LineTimes:
-    """Times along the lines of all ranks, by line and position."""
+class Layouts(NamedTuple):
+    """What lines do, for each way of doing it: those of layout i from ``edges[i]`` on.
 
-    def __init__(self, ranks: Sequence[StepLines], table: CallTable) -> None:
-        self.ranks, self.rank = ranks, table.rank
-        sizes = [len(one.steps) for one in ranks]
-        self.place = np.concatenate([np.arange(count) for count in sizes])
-        self.first = np.concatenate([one.first for one in ranks])
-        self.size = np.concatenate([one.stop - one.first for one in ranks])
-        self.origin = np.concatenate([one.origin_ns for one in ranks])
+    By operation: ``kind``, its position ``at``, its ``call``, place among those of the line, -1 for
+    none, and the ``segment`` that ends with it, place among those of the line, -1 for none.
+    """
 
-    def busy(self, line: int, at: I64, out: F64) -> None:
-        """Busy time of a line to each position from the one before, or from its begin."""
-        busy, first = self.ranks[self.rank[line]].busy_ns, self.first[line]
-        np.subtract(busy.take(first + at), busy.take(first + np.append(0, at[:-1])), out=out)
+    edges: I64
+    kind: I8
+    at: I32
+    call: I32
+    segment: I32
 
-    def along(self, line: I64, at: I32 | I64) -> tuple[I64, I64, I64, I64]:
-        """By operation: end of the work before it, start of the kernel at it, idle sums.
-
-        Times are from the origin of the line; the sums are of idle time before the kernel and
-        through it. Where no kernel follows, its start is the largest int64.
-        """
-        before, start = np.zeros(len(at), np.int64), np.full(len(at), np.iinfo(np.int64).max)
-        idle, through = np.zeros(len(at), np.int64), np.zeros(len(at), np.int64)
-        edges = np.searchsorted(self.rank[line], np.arange(len(self.ranks) + 1))
-        for index, one in enumerate(self.ranks):
-            here = slice(int(edges[index]), int(edges[index + 1]))
-            lines = line[here]
-            place, origin = self.first[lines] + at[here], self.origin[lines]
-            if not len(one.start_ns):
-                continue
-            inner = at[here] > 0
-            before[here] = np.where(inner, one.reach_ns[np.maximum(place - 1, 0)] - origin, 0)
-            held = at[here] < self.size[lines]
-            next_start = one.start_ns[np.minimum(place, len(one.start_ns) - 1)] - origin
-            start[here] = np.where(held, next_start, start[here])
-            idle[here] = one.gap_ns[place]
-            through[here] = one.gap_ns[np.minimum(place + 1, len(one.gap_ns) - 1)]
-        return before, start, idle, through
+    def of(self, layout: int) -> tuple[I8, I32, I32, I32]:
+        """Return kind, position, call and segment of the operations of one."""
+        here = slice(int(self.edges[layout]), int(self.edges[layout + 1]))
+        return self.kind[here], self.at[here], self.call[here], self.segment[here]
 
 
-HostTimes: TypeAlias = tuple[F64, I64, int, int]
-_NEVER: Final = np.iinfo(np.int64).max
+class Taken(NamedTuple):
+    """What lines take.
+
+    Attributes:
+        compute_ns: compute time of each segment.
+        host_ns: idle time for the host in it.
+        wait_ns: of each call the delay from its post, and the gap behind the call before it.
+        early: number of operations that began before what they depend on had ended.
+        checked: number of those that were checked.
+    """
+
+    compute_ns: Whole
+    host_ns: Whole
+    wait_ns: Whole
+    early: int
+    checked: int
 
 
-def host_times(
-    own: LineTimes, table: CallTable, operations: tuple[I64, I8, I32, I32], tolerance_ns: int
-) -> HostTimes:
-    """Return idle time for the host by segment, and delays of calls, and what began too early.
+class _Job(NamedTuple):
+    """The lines of all ranks: layout of each, and first segment of each, and the number of all."""
+
+    own: LineTimes
+    table: CallTable
+    layouts: Layouts
+    layout: I64
+    first: I64
+    tolerance_ns: int
+
+
+_Found: TypeAlias = tuple[I64, I64, I64]
+"""Compute and host of segments, and delay and gap of calls, [calls, 2]."""
+
+
+def times_taken(
+    own: LineTimes, table: CallTable, layouts: Layouts, lines: tuple[I64, I64], tolerance_ns: int
+) -> Taken:
+    """Return what the segments and calls of all lines take.
 
     Args:
         own: times along the lines.
         table: the calls.
-        operations: first operation of each line, and kind, position and call of each operation.
+        layouts: what lines do.
+        lines: layout of each line; edges of the segments of all.
         tolerance_ns: an operation may begin this long before what it depends on has ended.
-
-    Returns:
-        Idle time before each operation, float64 ns; of each call the delay from its post and the
-        gap behind the call before it, int64 ns [calls, 2]; number of operations that began before
-        what they depend on had ended, and of those that were checked.
     """
-    run = _compiled if available() else _in_arrays
-    host, wait, early, checked = run(own, table, operations, tolerance_ns)
-    return host, wait, early - _ahead(table, operations, tolerance_ns), checked
+    of_rank = _compiled if available() else _in_arrays
+    layout, first = lines
+    job = _Job(own, table, layouts, layout, first, tolerance_ns)
+    compute, host = Whole4(int(first[-1])), Whole4(int(first[-1]))
+    wait = Whole4(len(table.line), 2)
+    early = checked = 0
+    edges = np.searchsorted(own.rank, np.arange(len(own.ranks) + 1)).tolist()
+    for rank in range(len(own.ranks)):
+        here = slice(edges[rank], edges[rank + 1])
+        segments = slice(int(first[here.start]), int(first[here.stop]))
+        calls = slice(int(table.first_call[here.start]), int(table.first_call[here.stop]))
+        size, count = segments.stop - segments.start, calls.stop - calls.start
+        found = (
+            np.zeros(size, np.int64),
+            np.zeros(size, np.int64),
+            np.zeros((count, 2), np.int64),
+        )
+        counted = of_rank(job, rank, here, found)
+        early, checked = early + counted[0], checked + counted[1]
+        compute.fill(segments, found[0])
+        host.fill(segments, found[1])
+        wait.fill(calls, found[2])
+    early -= _ahead(table, layouts, layout, tolerance_ns)
+    return Taken(compute.values, host.values, wait.values, early, checked)
 
 
-def _ahead(table: CallTable, operations: tuple[I64, I8, I32, I32], tolerance_ns: int) -> int:
+def _ahead(table: CallTable, layouts: Layouts, layout: I64, tolerance_ns: int) -> int:
     """Number of calls that began before the step before had ended, and depend on no work of theirs.
 
     A program that fetches ahead communicates for a step while its device still computes another.
     """
-    first, kind, at, call = operations
-    begin = np.flatnonzero(at == 0)  # positions ascend: all operations before these are here too
-    line = np.searchsorted(first, begin, side="right")
-    waits = np.cumsum(kind[begin] == WAIT)
-    waited = waits - np.append(0, waits)[np.searchsorted(line, line)]
-    opening = begin[(kind[begin] == POST) & (waited == 0)]
-    return int((table.start_ns[call[opening]] < -tolerance_ns).sum())
+    found = 0
+    for one, lines in rows_by_value(layout):
+        kind, at, call, _ = layouts.of(one)
+        begin = (at == 0) & (np.cumsum(kind == WAIT) == 0) & (kind == POST)
+        opening = table.first_call[lines][:, np.newaxis] + call[begin]
+        found += int((table.start_ns[opening] < -tolerance_ns).sum())
+    return found
 
 
-def _compiled(
-    own: LineTimes, table: CallTable, operations: tuple[I64, I8, I32, I32], tolerance_ns: int
-) -> HostTimes:
+def _compiled(job: _Job, rank: int, here: slice, found: _Found) -> tuple[int, int]:
+    """Fill in what the lines of a rank take; return how many were early, and how many checked."""
     from ccltui.metrics.arrays import _passes  # noqa: PLC0415
 
-    first, kind, at, call = operations
-    host, wait = np.zeros(len(kind)), np.zeros((len(table.line), 2), np.int64)
+    own, table = job.own, job.table
+    one = own.ranks[rank]
+    lines = own.first, own.size, own.origin, table.first_call, job.first
+    counted: tuple[int, int] = _passes.line_times(
+        tuple(job.layouts),
+        (job.layout[here], *(column[here] for column in lines)),
+        (one.start_ns, one.reach_ns, one.busy_ns, one.gap_ns),
+        (table.start_ns, table.dur_ns, table.behind),
+        QUEUED_NS,
+        job.tolerance_ns,
+        found,
+    )
+    return counted
+
+
+def _in_arrays(job: _Job, rank: int, here: slice, found: _Found) -> tuple[int, int]:
+    """Return the result of `_compiled`, line by line, without compiled code."""
+    own, table, layouts, layout, first, tolerance_ns = job
     early = checked = 0
-    edges = np.searchsorted(own.rank, np.arange(len(own.ranks) + 1))
-    for index, one in enumerate(own.ranks):
-        here = slice(int(edges[index]), int(edges[index + 1]))
-        found = _passes.host_times(
-            first[here.start : here.stop + 1],
-            (own.first[here], own.size[here], own.origin[here]),
-            (one.start_ns, one.reach_ns, one.gap_ns),
-            (kind, at, call),
-            (table.start_ns, table.dur_ns, table.behind),
-            QUEUED_NS,
-            tolerance_ns,
-            (host, wait),
-        )
-        early, checked = early + found[0], checked + found[1]
-    return host, wait, early, checked
-
-
-def _in_arrays(
-    own: LineTimes, table: CallTable, operations: tuple[I64, I8, I32, I32], tolerance_ns: int
-) -> HostTimes:
-    """Return the result of `host_times` without compiled code."""
-    first, kind, at, call = operations
-    line = np.repeat(np.arange(len(first) - 1), np.diff(first))
-    before, start, idle, through = own.along(line, at)
-    ends = np.append(table.start_ns + table.dur_ns, 0)[call]
-    waits = kind == WAIT
-    reached = np.maximum(before, 0)
-    reached[waits] = np.maximum(reached[waits], ends[waits])
-    span = int(reached.max(initial=0)) + 1
-    reached = np.maximum.accumulate(reached + line * span) - line * span
-    host = np.zeros(len(kind))
-    inner = np.flatnonzero((line[1:] == line[:-1]) & (at[1:] > at[:-1])) + 1
-    last = inner - 1
-    at_first = np.maximum(start[last] - reached[last], 0)
-    host[inner] = at_first + idle[inner] - through[last]
-    opening = first[:-1][(at[first[:-1]] > 0)]  # first operations behind kernels of their line
-    _, begun, _, counted = own.along(line[opening], np.zeros(len(opening), np.int64))
-    host[opening] = np.maximum(begun, 0) + idle[opening] - counted
-    posts = np.flatnonzero(kind == POST)
-    begun = table.start_ns[call[posts]]
-    behind = table.behind[call[posts]]
-    ended = (table.start_ns + table.dur_ns)[behind]
-    queued = (behind >= 0) & (begun - ended <= QUEUED_NS)
-    late = begun - reached[posts]
-    wait = np.zeros((len(table.line), 2), np.int64)
-    wait[call[posts], 0] = np.where(queued, 0, np.maximum(late, 0))
-    wait[call[posts], 1] = np.where(queued, np.maximum(begun - ended, 0), 0)
-    resumed = start[waits]
-    held = resumed < _NEVER
-    early = int((late < -tolerance_ns).sum())
-    early += int((resumed[held] < ends[waits][held] - tolerance_ns).sum())
-    return host, wait, early, len(posts) + int(held.sum())
-
-
-CALL_SHARE: Final = 0.125
-"""Share of a call before whose end another one without a launch record may begin, and still come
-after it: the times of some sources are rounded."""
+    first_call = int(table.first_call[here.start])
+    busy_ns = own.ranks[rank].busy_ns
+    for line in range(here.start, here.stop):
+        kind, at, place, segment = layouts.of(int(layout[line]))
+        call = np.where(place >= 0, table.first_call[line] + place, -1)
+        before, start, idle, through = own.along(np.full(len(at), line), at)
+        ends = np.append(table.start_ns + table.dur_ns, 0)[call]
+        waits = kind == WAIT
+        reached = np.maximum(before, 0)
+        reached[waits] = np.maximum(reached[waits], ends[waits])
+        reached = np.maximum.accumulate(reached)
+        spent = np.zeros(len(at), np.int64)
+        inner = np.flatnonzero(at[1:] > at[:-1]) + 1
+        spent[inner] = np.maximum(start[inner - 1] - reached[inner - 1], 0)
+        spent[inner] += idle[inner] - through[inner - 1]
+        if at[0] > 0:
+            _, begun, _, counted = own.along(np.array([line]), np.zeros(1, np.int64))
+            spent[0] = max(int(begun[0]), 0) + idle[0] - counted[0]
+        kernel = own.first[line] + at
+        computed = busy_ns[kernel] - busy_ns[np.append(own.first[line], kernel[:-1])]
+        held = segment >= 0
+        places = int(first[line] - first[here.start]) + segment[held]
+        found[0][places], found[1][places] = computed[held], spent[held]
+        posts = np.flatnonzero(kind == POST)
+        behind = table.behind[call[posts]]
+        gap = table.start_ns[call[posts]] - (table.start_ns + table.dur_ns)[behind]
+        queued = (behind >= 0) & (gap <= QUEUED_NS)
+        late = table.start_ns[call[posts]] - reached[posts]
+        found[2][call[posts] - first_call, 0] = np.where(queued, 0, np.maximum(late, 0))
+        found[2][call[posts] - first_call, 1] = np.where(queued, np.maximum(gap, 0), 0)
+        resumed = start[waits]
+        known = resumed < _MOST
+        early += int((late < -tolerance_ns).sum())
+        early += int((resumed[known] < ends[waits][known] - tolerance_ns).sum())
+        checked += len(posts) + int(known.sum())
+    return early, checked
 
 
 class UnitTable(Struct, frozen=True):
@@ -266,69 +281,81 @@ class UnitTable(Struct, frozen=True):
         return len(self.line)
 
 
-class Operations(Struct, frozen=True):
-    """Arrays by operation, those of line i from ``first[i]`` on.
+class Layout(NamedTuple):
+    """What some lines do: by operation its kind, its call and the segment that ends with it.
 
-    ``call`` is -1 for the end of a unit or a line. ``unit`` is that of the segment before, -1 for
-    an empty one. ``compute_ns`` is its compute time, ``host_ns`` the idle time in it that no call
-    explains. ``profile_ns`` are by program the typical compute times of the segments of a line.
-    ``wait_ns`` [calls, 2] is for the replay with host delays, which reads both together: the delay
-    of each call from its post, and its gap behind the call before on its stream. ``begun_ns`` is
-    the idle time at the begin of each line, 0 of a first step. ``early`` counts operations that
-    began before what they depend on had ended, by more than ``tolerance`` ns, of ``checked``.
+    ``call`` is its place among those of the line, ``segment`` likewise; -1 for none.
+    """
+
+    kind: I8
+    call: I32
+    segment: I32
+
+
+class Operations(Struct, frozen=True):
+    """What all lines do, and what it takes, by segment: those of line i from ``first[i]`` on.
+
+    ``layouts`` are the ways in which lines do things, ``layout`` is that of each line. ``unit`` is
+    that of each segment, -1 for none, ``compute_ns`` its compute time, ``host_ns`` the idle time in
+    it that no call explains. ``profile_ns`` are by program the typical compute times of the
+    segments of a line. ``wait_ns`` [calls, 2] is for the replay with host delays, which reads both
+    together: the delay of each call from its post, and its gap behind the call before on its
+    stream. ``begun_ns`` is the idle time at the begin of each line, 0 of a first step. ``early``
+    counts operations that began before what they depend on had ended, by more than ``tolerance``
+    ns, of ``checked``.
     """
 
     first: I64
-    kind: I8
-    call: I32
     unit: I32
-    compute_ns: F64
+    compute_ns: Whole
+    host_ns: Whole
     profile_ns: Sequence[F64]
-    host_ns: F64
-    wait_ns: I64
+    wait_ns: Whole
+    layouts: Sequence[Layout]
+    layout: I64
     begun_ns: I64
     early: int
     checked: int
 
+    @property
+    def edges(self) -> I64:
+        """First operation of each line, and the number of all."""
+        sizes = np.array([len(one.kind) for one in self.layouts], np.int64)
+        return np.append(0, np.cumsum(sizes[self.layout]))
 
-class _Template(NamedTuple):
-    """The operations of lines of one program whose positions are the same."""
+    @property
+    def count(self) -> int:
+        """Number of operations."""
+        return int(self.edges[-1])
 
-    lines: I64
-    at: I64
+    def each(self, first_call: I64) -> Each:
+        """Return all operations; few questions need them.
+
+        Args:
+            first_call: first call of each line.
+        """
+        lines = [self.layouts[one] for one in self.layout.tolist()]
+        begins = zip(lines, self.edges.tolist(), first_call.tolist(), strict=False)
+        calls, held = zip(
+            *(
+                (
+                    np.where(one.call >= 0, one.call + np.int64(first), -1),
+                    np.flatnonzero(one.segment >= 0) + begin,
+                )
+                for one, begin, first in begins
+            ),
+            strict=True,
+        )
+        kind = np.concatenate([one.kind for one in lines])
+        return Each(kind, np.concatenate(calls), np.concatenate(held))
+
+
+class Each(NamedTuple):
+    """All operations: kind and call of each, -1 for none, and at which each segment ends."""
+
     kind: I8
-    call: I64  # place among the calls of the line
-    unit: I64  # of the segment before, place among the units of the line
-    units: Sequence[Unit]
-    program: int
-    single: Bool  # [lines, operations]: a wait of other lines alone
-    is_usual: bool = True  # False: of a line with another number of kernels
-
-
-class _Times(NamedTuple):
-    """Start and end of the calls of lines, [lines, calls], with what may be wrong with them.
-
-    A call may begin `slack` before the end of one that it waits for, and only ROUNDING_NS where
-    its own launch is recorded (``launched``, by call).
-    """
-
-    started: I64
-    ended: I64
-    rounding_ns: int
-    launched: Bool
-
-    @classmethod
-    def of(cls, table: CallTable, every: I64, rounding_ns: int) -> _Times:
-        started = in_lines(table.start_ns, every)
-        ended = started + in_lines(table.dur_ns, every)
-        launched = np.asarray(in_lines(table.launched, every).any(axis=0))
-        return cls(started, ended, max(rounding_ns, ROUNDING_NS), launched)
-
-    def slack(self, line: int, calls: I64) -> F64:
-        """How long before the end of calls of a line another one may begin, ns."""
-        length = self.ended[line].take(calls) - self.started[line].take(calls)
-        found: F64 = np.clip(CALL_SHARE * length, ROUNDING_NS, self.rounding_ns)
-        return found
+    call: I64
+    of_segment: I64
 
 
 def line_operations(
@@ -354,58 +381,99 @@ def line_operations(
         label_of: returns the label of each row of ``gpu`` of a rank (an index).
         lead_of: returns how long before its begin each call was launched, see `own_delays`.
     """
-    own = LineTimes(ranks, table)
-    templates = _templates(own, table, found, num_stages, label_of, rounding_ns=rounding_ns)
-    number_of = np.zeros(table.num_lines + 1, np.int64)
-    units_of = np.zeros(table.num_lines + 1, np.int64)
+    own = LineTimes(ranks, table.rank)
+    templates = templates_of(own, table, found, num_stages, label_of, rounding_ns=rounding_ns)
+    sizes = np.zeros((2, table.num_lines + 1), np.int64)
     for one in templates:
-        number_of[one.lines + 1] = len(one.at)
-        units_of[one.lines + 1] = len(one.units)
-    first, first_unit = np.cumsum(number_of), np.cumsum(units_of)
-    total = int(first[-1])
-    kind, at = np.empty(total, np.int8), np.empty(total, np.int32)
-    call, unit = np.empty(total, np.int32), np.empty(total, np.int32)
-    compute = np.empty(total)
-    units = np.empty((3, int(first_unit[-1])), np.int64)
-    typical: dict[int, F64] = {}
+        sizes[0, one.lines + 1], sizes[1, one.lines + 1] = len(one.unit), len(one.units)
+    first, first_unit = np.cumsum(sizes, axis=1)
+    unit = np.empty(int(first[-1]), np.int32)
     for one in templates:
-        of_call, of_unit = one.call >= 0, one.unit >= 0
-        for line in one.lines.tolist():
-            own.busy(line, one.at, out=compute[first[line] : first[line + 1]])
-        if one.is_usual:
-            typical[one.program] = _medians_at(compute, first[one.lines], len(one.at))
         for rows in blocks(one.lines):
-            lines, single = one.lines[rows], one.single[rows]
-            place, shape = slice(int(first[lines[0]]), int(first[lines[-1] + 1])), single.shape
-            calls = one.call + table.first_call[lines][:, np.newaxis]
-            kind[place].reshape(shape)[:] = np.where(single, MARK, one.kind)
-            at[place].reshape(shape)[:] = one.at
-            call[place].reshape(shape)[:] = np.where(of_call & ~single, calls, -1)
-            numbers = one.unit + first_unit[lines][:, np.newaxis]
-            unit[place].reshape(shape)[:] = np.where(of_unit, numbers, -1)
+            lines = one.lines[rows]
+            numbers = np.where(one.unit >= 0, one.unit + first_unit[lines][:, np.newaxis], -1)
+            unit[first[lines[0]] : first[lines[-1] + 1]] = numbers.ravel()
+    layouts, layout = _layouts(templates, table.num_lines)
+    # An end and a begin are compared, and both are off where the source rounds its times.
+    apart = tolerance_ns if table.launched.any() else 2 * rounding_ns
+    taken = times_taken(own, table, layouts, (layout, first), apart)
+    taken.wait_ns[:, 0] = own_delays(taken.wait_ns[:, 0], table, tolerance_ns, lead_of)
+    typical = {
+        one.program: _medians_at(taken.compute_ns, first[one.lines], len(one.unit))
+        for one in templates
+        if one.is_usual
+    }
+    distinct, number = _distinct(layouts)
+    operations = Operations(
+        first,
+        unit,
+        taken.compute_ns,
+        taken.host_ns,
+        [typical[one] for one in range(len(found.programs))],
+        taken.wait_ns,
+        distinct,
+        number[layout],
+        begun(own, table),
+        taken.early,
+        taken.checked,
+    )
+    return _units(templates, first_unit), operations
+
+
+def _units(templates: Sequence[Template], first_unit: I64) -> UnitTable:
+    """Return the units of all lines; ``first_unit`` is that of each, and the number of all."""
+    units = np.empty((3, int(first_unit[-1])), np.int64)
+    for one in templates:
         numbers = first_unit[one.lines][:, np.newaxis] + np.arange(len(one.units))
         for row, values in enumerate(zip(*((u.type, u.number) for u in one.units), strict=True)):
             units[row + 1, numbers] = np.array(values)
         units[0, numbers] = one.program
-    line_of_unit = np.repeat(np.arange(table.num_lines), np.diff(first_unit))
-    # An end and a begin are compared, and both are off where the source rounds its times.
-    apart = tolerance_ns if table.launched.any() else 2 * rounding_ns
-    host, wait, early, checked = host_times(own, table, (first, kind, at, call), apart)
-    wait[:, 0] = own_delays(wait[:, 0], table, tolerance_ns, lead_of)
-    operations = Operations(
-        first,
-        kind,
-        call,
-        unit,
-        compute,
-        [typical[number] for number in range(len(found.programs))],
-        host,
-        wait,
-        begun(own, table),
-        early,
-        checked,
-    )
-    return UnitTable(line_of_unit, units[0], units[1], units[2]), operations
+    line = np.repeat(np.arange(len(first_unit) - 1), np.diff(first_unit))
+    return UnitTable(line, units[0], units[1], units[2])
+
+
+def _layouts(templates: Sequence[Template], num_lines: int) -> tuple[Layouts, I64]:
+    """Return what lines do, in each way of doing it, and the layout of each line.
+
+    Lines of one template differ by the waits that single ones show.
+    """
+    found: list[tuple[I8, I32, I32, I32]] = []
+    layout = np.zeros(num_lines, np.int64)
+    for one in templates:
+        at, segment = one.at.astype(np.int32), one.segment.astype(np.int32)
+        for number, row in _rows(one.single):
+            layout[one.lines[row]] = len(found)
+            left_out = one.single[number]
+            kind = np.where(left_out, MARK, one.kind).astype(np.int8)
+            call = np.where(left_out, -1, one.call).astype(np.int32)
+            found.append((kind, at, call, segment))
+    edges = np.cumsum([0, *(len(one[0]) for one in found)])
+    kinds, ats, calls, segments = (np.concatenate(column) for column in zip(*found, strict=True))
+    return Layouts(edges, kinds, ats, calls, segments), layout
+
+
+def _rows(flags: Bool) -> list[tuple[int, I64]]:
+    """Return the first of each kind of row, and all rows of that kind."""
+    if not flags.any():
+        return [(0, np.arange(len(flags)))]
+    rows: dict[bytes, list[int]] = {}
+    for number, one in enumerate(flags):
+        rows.setdefault(one.tobytes(), []).append(number)
+    return [(found[0], np.array(found)) for found in rows.values()]
+
+
+def _distinct(layouts: Layouts) -> tuple[list[Layout], I64]:
+    """Return what lines do wherever its positions are, and which of these each layout is."""
+    numbers: dict[tuple[bytes, ...], int] = {}
+    found, number = list[Layout](), list[int]()
+    for one in range(len(layouts.edges) - 1):
+        kind, _, call, segment = layouts.of(one)
+        key = kind.tobytes(), call.tobytes(), segment.tobytes()
+        if key not in numbers:
+            numbers[key] = len(found)
+            found.append(Layout(kind, call, segment))
+        number.append(numbers[key])
+    return found, np.array(number, np.int64)
 
 
 _COLUMNS: Final = 8
@@ -415,7 +483,7 @@ _VALUES: Final = 1 << 13
 than its numbers."""
 
 
-def _medians_at(values: F64, begin: I64, count: int) -> F64:
+def _medians_at(values: Whole, begin: I64, count: int) -> F64:
     """Median over some lines, whose operations begin at ``begin``, of the values at each place."""
     wide = max(_COLUMNS, _VALUES // len(begin))
     places = [np.arange(at, min(at + wide, count)) for at in range(0, count, wide)]
@@ -436,263 +504,3 @@ def blocks(lines: I64) -> list[slice]:
         for first, stop in pairwise(edges.tolist())
         for begin in range(first, stop, _TOGETHER)
     ]
-
-
-def _templates(
-    own: LineTimes,
-    table: CallTable,
-    found: Positions,
-    num_stages: int,
-    label_of: Callable[[int], I8],
-    *,
-    rounding_ns: int,
-) -> list[_Template]:
-    ranks, sizes, places = own.ranks, own.size, own.place
-    sends, receives = is_send(table), is_receive(table)
-
-    def labels_of(line: int) -> I8:
-        one, place = ranks[table.rank[line]], places[line]
-        mine = one.gpu_row[one.first[place] : one.stop[place]]
-        labels: I8 = label_of(int(table.rank[line])).take(mine)
-        return labels
-
-    def transfers_of(line: int) -> Transfers:
-        mine = np.arange(table.first_call[line], table.first_call[line + 1])
-        return Transfers.of(
-            table.direction,
-            found.posted,
-            found.resumed,
-            sends=mine[sends[mine]],
-            receives=mine[receives[mine]],
-        )
-
-    leaders = [int(program.lines[program.same][0]) for program in found.programs]
-    share = _forward_share(
-        [
-            pass_sizes(transfers_of(line), int(sizes[line]), **_ends(program, num_stages))
-            for line, program in zip(leaders, found.programs, strict=True)
-            if program.stage >= 0 and num_stages > 1
-        ]
-    )
-    templates = []
-    for number, program in enumerate(found.programs):
-        lines = program.lines[program.same]
-        line = int(lines[0])
-        transfers = transfers_of(line)
-        size = int(sizes[line])
-        if program.stage >= 0 and num_stages > 1 and transfers:
-            units = pipeline_units(
-                transfers,
-                size,
-                labels_of(line),
-                forward_share=share,
-                **_ends(program, num_stages),
-            )
-        else:
-            units = labelled_units(labels_of(line))
-        usual = _template(own, lines, table, found, (size, units, number), rounding_ns=rounding_ns)
-        templates.append(usual)
-        for other in program.lines[~program.same].tolist():
-            both = (line, size), (other, int(sizes[other]))
-            at = _moved_positions(usual, table, found, *both)
-            templates.append(
-                usual._replace(
-                    lines=np.array([other], np.int64),
-                    at=at,
-                    single=np.asarray(usual.single.any(axis=0, keepdims=True)),
-                    is_usual=False,
-                )
-            )
-    return templates
-
-
-def _moved_positions(
-    usual: _Template,
-    table: CallTable,
-    found: Positions,
-    one: tuple[int, int],
-    other: tuple[int, int],
-) -> I64:
-    """Positions of the operations on a line with another number of kernels.
-
-    They are moved in proportion between the positions at which calls were seen on both. ``one`` and
-    ``other`` are a usual line and that line with their numbers of kernels.
-    """
-    (line, size), (odd, odd_size) = one, other
-    here = slice(int(table.first_call[line]), int(table.first_call[line + 1]))
-    there = slice(int(table.first_call[odd]), int(table.first_call[odd + 1]))
-    exact = table.posted[here] == found.posted[here]
-    waited = (found.resumed[here] >= 0) & ~found.hidden[here] & table.waited[there]
-    known = np.concatenate((found.posted[here][exact], found.resumed[here][waited], [0, size]))
-    own = np.concatenate((table.posted[there][exact], table.resumed[there][waited], [0, odd_size]))
-    places, number = np.unique(known, return_inverse=True)
-    mean = np.bincount(number.reshape(-1), weights=own) / np.bincount(number.reshape(-1))
-    mean = np.maximum.accumulate(mean)
-    moved = np.rint(np.interp(usual.at, places, mean)).astype(np.int64)
-    return np.clip(np.maximum.accumulate(moved), 0, odd_size)
-
-
-def _ends(program: Program, num_stages: int) -> dict[str, bool]:
-    return {"is_first": program.stage == 0, "is_last": program.stage == num_stages - 1}
-
-
-def _forward_share(sizes: Sequence[PassSizes]) -> float:
-    known = [(one.forward, one.backward) for one in sizes if one.forward and one.backward]
-    forward = sum(one for one, _ in known if one)
-    backward = sum(one for _, one in known if one)
-    return forward / (forward + backward) if known else 0.5
-
-
-def _template(
-    own: LineTimes,
-    lines: I64,
-    table: CallTable,
-    found: Positions,
-    program: tuple[int, Sequence[Unit], int],
-    *,
-    rounding_ns: int,
-) -> _Template:
-    """Order the operations of lines that have the positions of the first of them.
-
-    At one position come the end of a unit, then waits in the order of time with the posts that on
-    every line came after them, and last waits that few lines saw, and those of single lines.
-    """
-    size, units, number = program
-    begin = int(table.first_call[lines[0]])
-    count = int(table.first_call[lines[0] + 1]) - begin
-    mine = np.arange(begin, begin + count)
-    every = table.first_call[lines][:, np.newaxis] + np.arange(count)
-    never = found.resumed[mine] < 0
-    at_wait = np.where(never, size, np.clip(found.resumed[mine], 0, size))
-    at_post = np.minimum(np.clip(found.posted[mine], 0, size), at_wait)
-    before = np.maximum(table.behind[mine] - begin, -1)
-    while (too_early := (before >= 0) & (at_wait < at_post[before])).any():
-        # Nothing can wait for a call before the one that keeps it is posted.
-        at_wait[too_early] = at_post[before[too_early]]
-        at_post = np.minimum(np.clip(found.posted[mine], 0, size), at_wait)
-    last = np.where(never, 2, found.hidden[mine]).astype(np.int64)
-    is_recv = table.kind[mine] == RECV
-    times = _Times.of(table, every, rounding_ns)
-    level = _followed(times, at_wait, last == 0)
-    in_turn = np.lexsort((times.ended.mean(axis=0), is_recv, level, last, at_wait))
-    turn = np.empty(count, np.int64)
-    turn[in_turn] = np.arange(count) - np.searchsorted(at_wait[in_turn], at_wait[in_turn])
-    visible = in_turn[last[in_turn] == 0]
-    follows = _waits_before(times, at_post, at_wait, visible)
-    # A send does not wait for the next receive of its pipeline, but for one of its ring.
-    made = visible[~is_receive(table)[mine][visible]]
-    passed = _waits_before(times, at_post, at_wait, made)
-    final = made[np.searchsorted(at_wait[made], at_post) + passed - 1] if len(made) else in_turn
-    follows = np.where(is_send(table)[mine], np.where(passed > 0, turn[final] + 1, 0), follows)
-    edges = np.array([unit.stop for unit in units if unit.stop < size], np.int64)
-    early, early_at, shown = _waits_of_lines(own, lines, table, (every, at_wait))
-    extra = len(early)
-    at = np.concatenate((at_post, at_wait, early_at, edges, [size]))
-    kind = np.concatenate(
-        (np.full(count, POST), np.full(count + extra, WAIT), np.full(len(edges) + 1, MARK))
-    ).astype(np.int8)
-    call = np.concatenate((np.arange(count), np.arange(count), early, np.full(len(edges) + 1, -1)))
-    place = np.concatenate(
-        (
-            2 * follows,
-            2 * turn + 1,
-            np.full(extra, 2 * count + 1),
-            np.full(len(edges), -2),
-            [2 * count + 2],
-        )
-    )
-    single = np.zeros((len(lines), len(at)), np.bool_)
-    single[:, 2 * count : 2 * count + extra] = ~shown
-    when = np.concatenate((times.started.mean(axis=0), np.zeros(count + extra + len(edges) + 1)))
-    order = np.lexsort((when, place, at))
-    at = at[order]
-    stops = np.array([unit.stop for unit in units], np.int64)
-    unit = np.searchsorted(stops, at, side="left") if len(units) else np.full(len(at), -1)
-    unit = np.where(np.diff(at, prepend=0) > 0, unit, -1)
-    return _Template(lines, at, kind[order], call[order], unit, units, number, single[:, order])
-
-
-def _waits_of_lines(
-    own: LineTimes, lines: I64, table: CallTable, calls: tuple[I64, I64]
-) -> tuple[I64, I64, Bool]:
-    """Waits for calls that single lines show at an earlier position than their program has them.
-
-    A host that waits for a call launches nothing: its device idles before work that runs beside
-    the call elsewhere. Most of such a long idle time is one in which the call waits for a member.
-
-    Args:
-        own: times along the lines.
-        lines: those of one program.
-        table: their calls.
-        calls: the calls of the lines, [lines, calls], and the position of the wait for each.
-
-    Returns:
-        Places of calls, positions of waits, and which lines show each, [lines, waits].
-    """
-    every, at_wait = calls
-    shown_early = in_lines(table.waited, every) & (in_lines(table.resumed, every) < at_wait)
-    row, nth = np.nonzero(shown_early)
-    one = every[row, nth]
-    at, instance = table.resumed[one], table.instance[one]
-    before, start, _, _ = own.along(lines[row], at)
-    begun, length = table.start_ns[one], table.dur_ns[one]
-    covered = np.minimum(start, begun + length) - np.maximum(before, begun)
-    waited = np.minimum(covered, length - np.append(table.transfer_ns, 0)[instance])
-    gap = start - before
-    shows = (instance >= 0) & (gap >= LONG_GAP_NS) & (2 * waited >= gap) & (at > 0)
-    shows &= start - (begun + length) <= RESUMED_NS
-    wide = int(at_wait.max(initial=0)) + 1
-    key, number = np.unique((nth * wide + at)[shows], return_inverse=True)
-    shown = np.zeros((len(lines), len(key)), np.bool_)
-    shown[row[shows], number.reshape(-1)] = True
-    return key // wide, key % wide, shown
-
-
-def _followed(times: _Times, at_wait: I64, visible: Bool) -> I64:
-    """Number of the waits at its position whose calls each call began after, on every line."""
-    found = np.zeros(len(at_wait), np.int64)
-    order = np.flatnonzero(visible)[np.argsort(at_wait[visible], kind="stable")]
-    edges = np.flatnonzero(np.diff(at_wait[order], prepend=-1, append=-1))
-    begin, size = edges[:-1], np.diff(edges)
-    place = np.repeat(begin, size)  # first call at the position of each
-    left = np.flatnonzero(np.repeat(size, size) > 1)
-    stop = np.repeat(begin + size, size)
-    turn = 0
-    while len(left):  # the n-th wait of all positions at once
-        found[order[left]] += _after(times, order[left], order[place[left] + turn])
-        turn += 1
-        left = left[place[left] + turn < stop[left]]
-    return found
-
-
-def _after(times: _Times, calls: I64, waits: I64) -> Bool:
-    """Whether each call began after the end of a wait on every line."""
-    found = np.ones(len(calls), np.bool_)
-    launched = times.launched[calls]
-    is_told = bool(launched.all())
-    allowed: F64 | int = ROUNDING_NS
-    for line, (start, end) in enumerate(zip(times.started, times.ended, strict=True)):
-        if not is_told:
-            allowed = np.where(launched, ROUNDING_NS, times.slack(line, waits))
-        found &= start.take(calls) >= end.take(waits) - allowed
-        if not found.any():
-            break
-    return found
-
-
-def _waits_before(times: _Times, at_post: I64, at_wait: I64, waits: I64) -> I64:
-    """Number of the waits at its position that each call began after, on every line.
-
-    ``waits`` are calls in the order of their waits.
-    """
-    found = np.zeros(len(at_post), np.int64)
-    places = at_wait[waits]
-    low = np.searchsorted(places, at_post, side="left")
-    high = np.searchsorted(places, at_post, side="right")
-    left = np.flatnonzero(high > low)
-    while len(left):  # the next wait of all calls at once
-        wait = waits[low[left] + found[left]]
-        left = left[(wait != left) & _after(times, left, wait)]
-        found[left] += 1
-        left = left[low[left] + found[left] < high[left]]
-    return found

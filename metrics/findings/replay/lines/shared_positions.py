@@ -1,15 +1,18 @@
-"""Positions of the calls of a program, from all lines that run it.
+"""Positions of the calls of a program, from all lines that run it, and its operations in order.
 
 A call begins at or after the position that it depends on, so the earliest position at which it was
 seen to begin is the closest bound; a kernel that waits for a call begins after its end, so the
 latest first kernel behind its end is the closest bound of the position that waits. Both bounds are
 met wherever the dependency was visible on one line, and hold for those where it was hidden.
+
+At one position come the end of a unit, then waits in the order of time with the posts that on every
+line came after them, and last waits that few lines saw, and those of single lines.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
@@ -19,9 +22,18 @@ from msgspec import Struct
 from ccltui.metrics.arrays.reductions import median_along
 from ccltui.metrics.collectives.matching.match import RECV, SEND
 from ccltui.metrics.findings.replay.lines.call_table import CallTable, is_receive, is_send
+from ccltui.metrics.findings.replay.lines.pass_units import (
+    PassSizes,
+    Transfers,
+    Unit,
+    labelled_units,
+    pass_sizes,
+    pipeline_units,
+)
 from ccltui.metrics.findings.replay.lines.stage_order import BACKWARD, FORWARD
-from ccltui.metrics.findings.replay.lines.step_lines import QUEUED_NS
-from ccltui.parsers.array_types import I8, I32, I64, Bool
+from ccltui.metrics.findings.replay.lines.step_lines import LONG_GAP_NS, QUEUED_NS, LineTimes
+from ccltui.metrics.model.calls import ROUNDING_NS
+from ccltui.parsers.array_types import F64, I8, I32, I64, Bool
 
 
 class SilentStage(NamedTuple):
@@ -355,3 +367,328 @@ def _programs(table: CallTable, sizes: I64, stage: I64) -> tuple[Program, ...]:
         size = int(values[counts.argmax()])
         programs.append(Program(mine, sizes[mine] == size, size, place))
     return tuple(programs)
+
+
+WAIT, POST, MARK = 0, 1, 2
+"""Kinds of operations: wait for the end of a call, post a call, mark the end of a unit or line."""
+
+RESUMED_NS: Final = 200_000
+"""A host that waited for a call launches its next kernel this soon after the end of the call. In
+the pause of a host that does something else calls end at any time."""
+CALL_SHARE: Final = 0.125
+"""Share of a call before whose end another one without a launch record may begin, and still come
+after it: the times of some sources are rounded."""
+
+
+class Template(NamedTuple):
+    """The operations of lines of one program whose positions are the same."""
+
+    lines: I64
+    at: I64
+    kind: I8
+    call: I64  # place among the calls of the line
+    segment: I64  # that ends with it, place among those of the line, -1 for none
+    unit: I64  # of each segment, place among the units of the line, -1 for none
+    units: Sequence[Unit]
+    program: int
+    single: Bool  # [lines, operations]: a wait of other lines alone
+    is_usual: bool = True  # False: of a line with another number of kernels
+
+
+class _Times(NamedTuple):
+    """Start and end of the calls of lines, [lines, calls], with what may be wrong with them.
+
+    A call may begin `slack` before the end of one that it waits for, and only ROUNDING_NS where
+    its own launch is recorded (``launched``, by call).
+    """
+
+    started: I64
+    ended: I64
+    rounding_ns: int
+    launched: Bool
+
+    @classmethod
+    def of(cls, table: CallTable, every: I64, rounding_ns: int) -> _Times:
+        started = in_lines(table.start_ns, every)
+        ended = started + in_lines(table.dur_ns, every)
+        launched = np.asarray(in_lines(table.launched, every).any(axis=0))
+        return cls(started, ended, max(rounding_ns, ROUNDING_NS), launched)
+
+    def slack(self, line: int, calls: I64) -> F64:
+        """How long before the end of calls of a line another one may begin, ns."""
+        length = self.ended[line].take(calls) - self.started[line].take(calls)
+        found: F64 = np.clip(CALL_SHARE * length, ROUNDING_NS, self.rounding_ns)
+        return found
+
+
+def templates_of(
+    own: LineTimes,
+    table: CallTable,
+    found: Positions,
+    num_stages: int,
+    label_of: Callable[[int], I8],
+    *,
+    rounding_ns: int,
+) -> list[Template]:
+    """Return the operations of all lines, those of lines with the same positions together.
+
+    Args:
+        own: times along the lines.
+        table: their calls.
+        found: the positions of the calls.
+        num_stages: number of pipeline stages.
+        label_of: returns the label of each row of ``gpu`` of a rank (an index).
+        rounding_ns: how far apart a call without a launch record and a kernel may be recorded.
+    """
+    ranks, sizes, places = own.ranks, own.size, own.place
+    sends, receives = is_send(table), is_receive(table)
+
+    def labels_of(line: int) -> I8:
+        one, place = ranks[table.rank[line]], places[line]
+        mine = one.gpu_row[one.first[place] : one.stop[place]]
+        labels: I8 = label_of(int(table.rank[line])).take(mine)
+        return labels
+
+    def transfers_of(line: int) -> Transfers:
+        mine = np.arange(table.first_call[line], table.first_call[line + 1])
+        return Transfers.of(
+            table.direction,
+            found.posted,
+            found.resumed,
+            sends=mine[sends[mine]],
+            receives=mine[receives[mine]],
+        )
+
+    leaders = [int(program.lines[program.same][0]) for program in found.programs]
+    share = _forward_share(
+        [
+            pass_sizes(transfers_of(line), int(sizes[line]), **_ends(program, num_stages))
+            for line, program in zip(leaders, found.programs, strict=True)
+            if program.stage >= 0 and num_stages > 1
+        ]
+    )
+    templates = []
+    for number, program in enumerate(found.programs):
+        lines = program.lines[program.same]
+        line = int(lines[0])
+        transfers = transfers_of(line)
+        size = int(sizes[line])
+        if program.stage >= 0 and num_stages > 1 and transfers:
+            units = pipeline_units(
+                transfers,
+                size,
+                labels_of(line),
+                forward_share=share,
+                **_ends(program, num_stages),
+            )
+        else:
+            units = labelled_units(labels_of(line))
+        usual = _template(own, lines, table, found, (size, units, number), rounding_ns=rounding_ns)
+        templates.append(usual)
+        for other in program.lines[~program.same].tolist():
+            both = (line, size), (other, int(sizes[other]))
+            at = _moved_positions(usual, table, found, *both)
+            templates.append(
+                usual._replace(
+                    lines=np.array([other], np.int64),
+                    at=at,
+                    single=np.asarray(usual.single.any(axis=0, keepdims=True)),
+                    is_usual=False,
+                )
+            )
+    return templates
+
+
+def _moved_positions(
+    usual: Template,
+    table: CallTable,
+    found: Positions,
+    one: tuple[int, int],
+    other: tuple[int, int],
+) -> I64:
+    """Positions of the operations on a line with another number of kernels.
+
+    They are moved in proportion between the positions at which calls were seen on both. ``one`` and
+    ``other`` are a usual line and that line with their numbers of kernels.
+    """
+    (line, size), (odd, odd_size) = one, other
+    here = slice(int(table.first_call[line]), int(table.first_call[line + 1]))
+    there = slice(int(table.first_call[odd]), int(table.first_call[odd + 1]))
+    exact = table.posted[here] == found.posted[here]
+    waited = (found.resumed[here] >= 0) & ~found.hidden[here] & table.waited[there]
+    known = np.concatenate((found.posted[here][exact], found.resumed[here][waited], [0, size]))
+    own = np.concatenate((table.posted[there][exact], table.resumed[there][waited], [0, odd_size]))
+    places, number = np.unique(known, return_inverse=True)
+    mean = np.bincount(number.reshape(-1), weights=own) / np.bincount(number.reshape(-1))
+    mean = np.maximum.accumulate(mean)
+    moved = np.rint(np.interp(usual.at, places, mean)).astype(np.int64)
+    return np.clip(np.maximum.accumulate(moved), 0, odd_size)
+
+
+def _ends(program: Program, num_stages: int) -> dict[str, bool]:
+    return {"is_first": program.stage == 0, "is_last": program.stage == num_stages - 1}
+
+
+def _forward_share(sizes: Sequence[PassSizes]) -> float:
+    known = [(one.forward, one.backward) for one in sizes if one.forward and one.backward]
+    forward = sum(one for one, _ in known if one)
+    backward = sum(one for _, one in known if one)
+    return forward / (forward + backward) if known else 0.5
+
+
+def _template(
+    own: LineTimes,
+    lines: I64,
+    table: CallTable,
+    found: Positions,
+    program: tuple[int, Sequence[Unit], int],
+    *,
+    rounding_ns: int,
+) -> Template:
+    """Order the operations of lines that have the positions of the first of them.
+
+    The lines are those of one program with the usual number of kernels.
+    """
+    size, units, number = program
+    begin = int(table.first_call[lines[0]])
+    count = int(table.first_call[lines[0] + 1]) - begin
+    mine = np.arange(begin, begin + count)
+    every = table.first_call[lines][:, np.newaxis] + np.arange(count)
+    never = found.resumed[mine] < 0
+    at_wait = np.where(never, size, np.clip(found.resumed[mine], 0, size))
+    at_post = np.minimum(np.clip(found.posted[mine], 0, size), at_wait)
+    before = np.maximum(table.behind[mine] - begin, -1)
+    while (too_early := (before >= 0) & (at_wait < at_post[before])).any():
+        # Nothing can wait for a call before the one that keeps it is posted.
+        at_wait[too_early] = at_post[before[too_early]]
+        at_post = np.minimum(np.clip(found.posted[mine], 0, size), at_wait)
+    last = np.where(never, 2, found.hidden[mine]).astype(np.int64)
+    is_recv = table.kind[mine] == RECV
+    times = _Times.of(table, every, rounding_ns)
+    level = _followed(times, at_wait, last == 0)
+    in_turn = np.lexsort((times.ended.mean(axis=0), is_recv, level, last, at_wait))
+    turn = np.empty(count, np.int64)
+    turn[in_turn] = np.arange(count) - np.searchsorted(at_wait[in_turn], at_wait[in_turn])
+    visible = in_turn[last[in_turn] == 0]
+    follows = _waits_before(times, at_post, at_wait, visible)
+    # A send does not wait for the next receive of its pipeline, but for one of its ring.
+    made = visible[~is_receive(table)[mine][visible]]
+    passed = _waits_before(times, at_post, at_wait, made)
+    final = made[np.searchsorted(at_wait[made], at_post) + passed - 1] if len(made) else in_turn
+    follows = np.where(is_send(table)[mine], np.where(passed > 0, turn[final] + 1, 0), follows)
+    edges = np.array([unit.stop for unit in units if unit.stop < size], np.int64)
+    early, early_at, shown = _waits_of_lines(own, lines, table, (every, at_wait))
+    extra = len(early)
+    at = np.concatenate((at_post, at_wait, early_at, edges, [size]))
+    kind = np.concatenate(
+        (np.full(count, POST), np.full(count + extra, WAIT), np.full(len(edges) + 1, MARK))
+    ).astype(np.int8)
+    call = np.concatenate((np.arange(count), np.arange(count), early, np.full(len(edges) + 1, -1)))
+    place = np.concatenate(
+        (
+            2 * follows,
+            2 * turn + 1,
+            np.full(extra, 2 * count + 1),
+            np.full(len(edges), -2),
+            [2 * count + 2],
+        )
+    )
+    single = np.zeros((len(lines), len(at)), np.bool_)
+    single[:, 2 * count : 2 * count + extra] = ~shown
+    when = np.concatenate((times.started.mean(axis=0), np.zeros(count + extra + len(edges) + 1)))
+    order = np.lexsort((when, place, at))
+    at = at[order]
+    stops = np.array([unit.stop for unit in units], np.int64)
+    moves = np.flatnonzero(np.diff(at, prepend=-1) > 0)
+    segment = np.full(len(at), -1)
+    segment[moves] = np.arange(len(moves))
+    unit = np.searchsorted(stops, at[moves], side="left") if len(units) else np.full(len(moves), -1)
+    unit[at[moves] == 0] = -1  # before the first kernel
+    single = single[:, order]
+    return Template(lines, at, kind[order], call[order], segment, unit, units, number, single)
+
+
+def _waits_of_lines(
+    own: LineTimes, lines: I64, table: CallTable, calls: tuple[I64, I64]
+) -> tuple[I64, I64, Bool]:
+    """Waits for calls that single lines show at an earlier position than their program has them.
+
+    A host that waits for a call launches nothing: its device idles before work that runs beside
+    the call elsewhere. Most of such a long idle time is one in which the call waits for a member.
+
+    Args:
+        own: times along the lines.
+        lines: those of one program.
+        table: their calls.
+        calls: the calls of the lines, [lines, calls], and the position of the wait for each.
+
+    Returns:
+        Places of calls, positions of waits, and which lines show each, [lines, waits].
+    """
+    every, at_wait = calls
+    shown_early = in_lines(table.waited, every) & (in_lines(table.resumed, every) < at_wait)
+    row, nth = np.nonzero(shown_early)
+    one = every[row, nth]
+    at, instance = table.resumed[one], table.instance[one]
+    before, start, _, _ = own.along(lines[row], at)
+    begun, length = table.start_ns[one], table.dur_ns[one]
+    covered = np.minimum(start, begun + length) - np.maximum(before, begun)
+    waited = np.minimum(covered, length - np.append(table.transfer_ns, 0)[instance])
+    gap = start - before
+    shows = (instance >= 0) & (gap >= LONG_GAP_NS) & (2 * waited >= gap) & (at > 0)
+    shows &= start - (begun + length) <= RESUMED_NS
+    wide = int(at_wait.max(initial=0)) + 1
+    key, number = np.unique((nth * wide + at)[shows], return_inverse=True)
+    shown = np.zeros((len(lines), len(key)), np.bool_)
+    shown[row[shows], number.reshape(-1)] = True
+    return key // wide, key % wide, shown
+
+
+def _followed(times: _Times, at_wait: I64, visible: Bool) -> I64:
+    """Number of the waits at its position whose calls each call began after, on every line."""
+    found = np.zeros(len(at_wait), np.int64)
+    order = np.flatnonzero(visible)[np.argsort(at_wait[visible], kind="stable")]
+    edges = np.flatnonzero(np.diff(at_wait[order], prepend=-1, append=-1))
+    begin, size = edges[:-1], np.diff(edges)
+    place = np.repeat(begin, size)  # first call at the position of each
+    left = np.flatnonzero(np.repeat(size, size) > 1)
+    stop = np.repeat(begin + size, size)
+    turn = 0
+    while len(left):  # the n-th wait of all positions at once
+        found[order[left]] += _after(times, order[left], order[place[left] + turn])
+        turn += 1
+        left = left[place[left] + turn < stop[left]]
+    return found
+
+
+def _after(times: _Times, calls: I64, waits: I64) -> Bool:
+    """Whether each call began after the end of a wait on every line."""
+    found = np.ones(len(calls), np.bool_)
+    launched = times.launched[calls]
+    is_told = bool(launched.all())
+    allowed: F64 | int = ROUNDING_NS
+    for line, (start, end) in enumerate(zip(times.started, times.ended, strict=True)):
+        if not is_told:
+            allowed = np.where(launched, ROUNDING_NS, times.slack(line, waits))
+        found &= start.take(calls) >= end.take(waits) - allowed
+        if not found.any():
+            break
+    return found
+
+
+def _waits_before(times: _Times, at_post: I64, at_wait: I64, waits: I64) -> I64:
+    """Number of the waits at its position that each call began after, on every line.
+
+    ``waits`` are calls in the order of their waits.
+    """
+    found = np.zeros(len(at_post), np.int64)
+    places = at_wait[waits]
+    low = np.searchsorted(places, at_post, side="left")
+    high = np.searchsorted(places, at_post, side="right")
+    left = np.flatnonzero(high > low)
+    while len(left):  # the next wait of all calls at once
+        wait = waits[low[left] + found[left]]
+        left = left[(wait != left) & _after(times, left, wait)]
+        found[left] += 1
+        left = left[low[left] + found[left] < high[left]]
+    return found

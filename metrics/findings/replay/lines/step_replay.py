@@ -1,12 +1,12 @@
 """Replay every step of a job alone, with any durations, from the operations of its lines.
 
-A line waits for the end of a call, a collective for its last member, a call for the one that it
-is queued behind. These dependencies do not change with durations, so the order of all operations is
-found once, and a replay with other durations is one pass along it.
+A line waits for the end of a call, a collective for its last member, a call for the one that it is
+queued behind. The order of all operations does not change with durations: it is found once, for all
+steps in which the same lines do the same, and a replay with other durations is one pass along it.
 
 Compiled code replays several durations in one pass. For it the events are numbered so that what
 they read lies next to each other: calls that end together share a slot, and slots are numbered as
-the schedule first uses them. Without it `replay_marks` gives the same, to the bit, one replay at a
+the schedule first uses them. Without it `replay_lines` gives the same, to the bit, one replay at a
 time.
 """
 
@@ -14,19 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from ccltui.metrics.arrays.compiled import available
-from ccltui.metrics.arrays.reductions import stable_order
-from ccltui.metrics.findings.replay.lines.line_operations import MARK, POST, WAIT, Operations
+from ccltui.metrics.arrays.reductions import stable_order, unique_inverse
+from ccltui.metrics.findings.replay.lines.call_table import Along, CallTable, Segments, Whole
+from ccltui.metrics.findings.replay.lines.line_operations import Operations
+from ccltui.metrics.findings.replay.lines.shared_positions import MARK, POST, WAIT
 from ccltui.parsers.array_types import F64, I8, I32, I64, Bool
-
-if TYPE_CHECKING:
-    from ccltui.metrics.findings.replay.lines.call_table import CallTable
 
 PUT_OFF, BEGIN, END = 3, 4, 5
 """Events beside them: a post delayed until the end of another call, the start of such a call, and
@@ -107,11 +105,11 @@ Order = tuple[I8, I32, I32, I32]
 """Kind, line, operation and which of a `Schedule`."""
 
 
-def ordered(program: Program) -> Schedule:
+def ordered(program: Program, *, is_searched: bool = True) -> Schedule:
     """Return an order in which the operations of a program can be executed.
 
     Collectives in which lines would wait for each other have members that do not belong together:
-    their calls become calls of none.
+    their calls become calls of none, where such collectives are searched for.
 
     Raises:
         DeadlockError: The lines wait for each other nevertheless.
@@ -120,7 +118,7 @@ def ordered(program: Program) -> Schedule:
         found = _compiled(program) if available() else _OrderSearch(program).found()
         if found is not None:
             return Schedule(program, *found)
-        if len(program.kind) > MAX_SEARCHED:
+        if not is_searched:
             break
         program = _without_circles(program)
     raise DeadlockError("the ranks wait for each other")
@@ -228,10 +226,10 @@ class _OrderSearch:
         return members
 
 
-def replay_marks(
-    schedule: Schedule, begin_ns: F64, advance_ns: F64, after_ns: I64, calls: tuple[I64, I64]
+def replay_lines(
+    schedule: Schedule, begin_ns: F64, advance_ns: F64, after_ns: F64, calls: tuple[F64, F64]
 ) -> F64:
-    """Return the time of each mark in the order of the schedule, float64 ns.
+    """Return the end of each line, float64 ns.
 
     Compiled code for several replays at once is in `StepReplay`.
 
@@ -248,7 +246,6 @@ def replay_marks(
     first_member, members = program.first_member.tolist(), program.member.tolist()
     end, ready = [0.0] * len(after), [0.0] * len(after)
     latest = [float("-inf")] * len(program.size)
-    ended: list[float] = []
     for kind, line, which, passed in zip(
         schedule.kind.tolist(),
         schedule.line.tolist(),
@@ -269,7 +266,6 @@ def replay_marks(
                 now[line] = max(now[line], end[which])
                 continue
             if kind == MARK:
-                ended.append(now[line])
                 continue
             time = now[line] + delay[which]
             if kind != POST:
@@ -282,7 +278,7 @@ def replay_marks(
             end[which] = time + after[which]
         else:
             latest[number] = max(latest[number], time)
-    return np.array(ended, np.float64)
+    return np.array(now, np.float64)
 
 
 LANES: Final = 4
@@ -295,52 +291,76 @@ def _lanes_of(runs: int) -> int:
 
 
 class _Events(Struct, frozen=True):
-    """The schedule as compiled code reads it: arrays by event, and ``order`` by slot.
+    """The schedule as compiled code reads it: arrays by event, and by slot.
 
-    ``slot`` is that of the call, of PUT_OFF the place where its time is kept until BEGIN, which has
-    this place as its ``operation``, and its line as ``line``. ``behind`` is the slot of the call
-    before it, -1 for none. ``order`` has the instance of each slot, of a call in none the number of
-    instances + its own.
+    ``segment`` is the one that ends with the event, -1 for none; of BEGIN it is the place where the
+    time of its PUT_OFF is kept, and ``line`` the line of that. ``slot`` is that of the call, of
+    PUT_OFF this place. ``behind`` is the slot of the call before it, -1 for none. ``of_slot`` is a
+    call of each slot, ``slot_line`` its line, and ``is_alone`` tells calls that are in no instance.
     """
 
     kind: I8
     line: I32
-    operation: I32
+    segment: I32
     slot: I32
     behind: I32
     call: I32
-    order: I32
+    of_slot: I32
+    slot_line: I32
+    is_alone: Bool
     num_put_off: int
 
 
-def _numbered(schedule: Schedule) -> _Events:
+def _numbered(schedule: Schedule, segment: I32, first_call: I64) -> _Events:
     """Return the events of a schedule, whose columns become theirs."""
     from ccltui.metrics.arrays import _passes  # noqa: PLC0415
 
-    kind, line, operation, which = schedule.kind, schedule.line, schedule.operation, schedule.which
+    kind, line, which, program = schedule.kind, schedule.line, schedule.which, schedule.program
+    place = np.append(segment, np.int32(-1))[schedule.operation]
+    instances = len(program.size)
     slot, behind, order, put_off = _passes.numbered(
-        kind,
-        line,
-        operation,
-        which,
-        schedule.program.behind,
-        schedule.program.instance,
-        len(schedule.program.size),
+        kind, line, place, which, program.behind, program.instance, instances
     )
-    return _Events(kind, line, operation, slot, behind, which, order, put_off)
+    is_alone = order >= instances
+    of_slot = np.where(is_alone, order - instances, 0).astype(np.int32)
+    members = program.first_member[order[~is_alone]]
+    of_slot[~is_alone] = program.member[members]
+    slot_line = np.searchsorted(first_call, of_slot, side="right").astype(np.int32) - np.int32(1)
+    return _Events(kind, line, place, slot, behind, which, of_slot, slot_line, is_alone, put_off)
+
+
+class _Alike(NamedTuple):
+    """Steps in which the same lines do the same.
+
+    Attributes:
+        schedule: the order of the operations of one of them.
+        events: the same as compiled code reads it, None without compiled code.
+        segment: segment that ends with each operation, -1 for none.
+        first_segment: first segment of each line of a step, and the number of all.
+        first_call: likewise of its calls.
+        lines: the lines of each step, [steps, lines].
+    """
+
+    schedule: Schedule
+    events: _Events | None
+    segment: I32
+    first_segment: I64
+    first_call: I64
+    lines: I64
 
 
 class Times(NamedTuple):
-    """What lines take, with the idle time for hosts.
+    """What lines take with the idle time for hosts.
 
     Attributes:
-        advance_ns: time before each operation.
-        wait_ns: delay of each call from its post, and its gap behind the one before it, int64
-            [calls, 2].
+        compute_ns: compute time of each segment.
+        host_ns: idle time in each segment.
+        wait_ns: delay of each call from its post, and its gap behind the one before it.
     """
 
-    advance_ns: F64
-    wait_ns: I64
+    compute_ns: Along
+    host_ns: Along
+    wait_ns: Along
 
 
 class Runs(NamedTuple):
@@ -365,41 +385,31 @@ class Runs(NamedTuple):
         return self._replace(is_other=self.is_other[runs], begin_ns=self.begin_ns[runs])
 
 
-def stretches(lines: Bool, first: I64) -> list[slice]:
-    """Return the places of the lines in a mask, runs of such lines as one slice.
+class _Work(NamedTuple):
+    """Replays in one pass.
 
-    Whole slices are copied many times faster than a mask is looked up.
-
-    Args:
-        lines: mask of the lines.
-        first: place of the first of each line, and the number of all.
+    Attributes:
+        runs: what lines take with idle times; None: without.
+        segments: of each lane the times of segments without idle times.
+        transfers: of each lane those of instances, whole numbers.
+        begin_ns: begin of each line, [lanes, lines].
     """
-    edges = np.flatnonzero(np.diff(lines, prepend=False, append=False))
-    return [slice(begin, stop) for begin, stop in first[edges].reshape(-1, 2).tolist()]
 
+    runs: Runs | None
+    segments: Sequence[Along]
+    transfers: Sequence[F64]
+    begin_ns: F64
 
-_Kind = TypeVar("_Kind", bound=np.generic)
-
-
-def exchanged(
-    own: npt.NDArray[_Kind], other: npt.NDArray[_Kind], lines: Bool, first: I64
-) -> npt.NDArray[_Kind]:
-    """Return the values of lines in a mask from ``other``, and those of all others from ``own``.
-
-    Args:
-        own: values of operations or calls, those of a line one after another.
-        other: likewise.
-        lines: mask of the lines.
-        first: place of the first of each line, and the number of all.
-    """
-    found = own.copy()
-    for here in stretches(lines, first):
-        found[here] = other[here]
-    return found
+    def of(self, lane: int, line: int) -> Times | None:
+        """Return what a line takes in a lane, None without idle times."""
+        runs = self.runs
+        if runs is None:
+            return None
+        return runs.other if runs.is_other[lane, line] else runs.own
 
 
 class StepReplay:
-    """Replays of all steps at once: the lines of a step wait for each other, steps do not.
+    """Replays of all steps: the lines of a step wait for each other, steps do not.
 
     A collective ends on every member its transfer time after the last one has begun. ``unlinked``
     is the share of the time in calls that are matched to none, or in one that cannot be.
@@ -409,135 +419,215 @@ class StepReplay:
     """
 
     def __init__(self, table: CallTable, operations: Operations) -> None:
-        self._step, self._first_call = table.step, table.first_call
-        self._first = operations.first
+        self._table, self._operations = table, operations
         self._num_steps = len(table.step_ids)
-        self._own = table.dur_ns
-        self._num_instances = len(table.transfer_ns)
-        marks = np.flatnonzero(operations.kind == MARK)
-        lines = operations.first, operations.kind, operations.call
-        schedule = ordered(Program.of(lines, table.behind, table.instance, self._num_instances))
-        instance = schedule.program.instance
-        self.unlinked = float(self._own[instance < 0].sum() / max(int(self._own.sum()), 1))
-        in_order = np.searchsorted(marks, schedule.operation[schedule.kind == MARK])
-        turn = np.empty(len(marks), np.int64)
-        turn[in_order] = np.arange(len(marks))
-        # The last mark of each line, in the order of the schedule.
-        self._last_mark = turn[np.searchsorted(marks, operations.first[1:] - 1)]
-        self._events = _numbered(schedule) if available() else schedule
+        self._alike = _steps_alike(table, operations)
+        alone = sum(self._time_alone(one) for one in self._alike)
+        self.unlinked = float(alone / max(int(table.dur_ns.sum()), 1))
 
-    def many(self, runs: Iterable[tuple[F64, I64 | F64]]) -> F64:
+    def _time_alone(self, one: _Alike) -> int:
+        """Time in calls that are in no instance."""
+        alone = np.flatnonzero(one.schedule.program.instance < 0)
+        if not len(alone):
+            return 0
+        line = np.searchsorted(one.first_call, alone, side="right") - 1
+        first = self._table.first_call[one.lines[:, line]]
+        return int(self._table.dur_ns[first + (alone - one.first_call[line])].sum())
+
+    def many(self, runs: Iterable[tuple[Segments, I64 | F64]]) -> F64:
         """Return the ends of the steps of several replays, float64 ns from 0, [runs, steps].
 
         No line idles for its host.
 
         Args:
-            runs: time of each operation, and transfer time of each instance; few are held at a
+            runs: time of each segment, and transfer time of each instance; few are held at a
                 time.
         """
         found = [np.empty((0, self._num_steps))]
         left = iter(runs)
         while chunk := list(islice(left, LANES)):
             ends = np.zeros((len(chunk), self._num_steps))
-            events = self._events
-            if isinstance(events, Schedule):
-                lines = np.stack([self._alone(events, *one) for one in chunk])
-            else:
-                lines = self._in_lanes(events, chunk)
-            for row, one in zip(ends, lines, strict=False):
-                np.maximum.at(row, self._step, one)
+            segments = [self._along(one) for one, _ in chunk]
+            transfers = [np.rint(one, dtype=np.float64) for _, one in chunk]
+            begin = np.zeros((len(chunk), self._table.num_lines))
+            lines = self._replayed(_Work(None, segments, transfers, begin))
+            for row, one in zip(ends, lines, strict=True):
+                np.maximum.at(row, self._table.step, one)
             found.append(ends)
         return np.concatenate(found)
 
-    def ends(self, segment_ns: F64, transfer_ns: I64 | F64) -> F64:
+    def _along(self, segments: Segments) -> Along:
+        """Times of segments by line."""
+        if isinstance(segments, Along):
+            return segments
+        return Along(segments, self._operations.first)
+
+    def ends(self, segment_ns: Segments, transfer_ns: I64 | F64) -> F64:
         """Return the end of each step on its last line, float64 ns from 0; see `many`."""
         found: F64 = self.many([(segment_ns, transfer_ns)])[0]
         return found
 
     def line_ends(self, runs: Runs) -> F64:
         """Return the ends of the lines, float64 ns from 0 [runs, lines], with idle times."""
-        events = self._events
-        if isinstance(events, Schedule):
-            return self._with_hosts_alone(events, runs)
-        after = self._after(events.order, runs.transfer_ns)
         edges = range(0, len(runs.is_other), LANES)
         parts = (runs.some(slice(begin, begin + LANES)) for begin in edges)
-        return np.concatenate([self._with_hosts(events, part, after) for part in parts])
+        transfer = np.rint(runs.transfer_ns, dtype=np.float64)
+        works = (_Work(one, [], [transfer] * len(one.is_other), one.begin_ns) for one in parts)
+        return np.concatenate([self._replayed(one) for one in works])
 
-    def _after(self, order: I32, transfer_ns: I64 | F64) -> F64:
-        """How long the calls of each slot take, float64; ``order`` as in `_Events`."""
-        found, linked = np.empty(len(order)), order < self._num_instances
-        alone = order[~linked] - self._num_instances
-        found[linked], found[~linked] = np.rint(transfer_ns).take(order[linked]), self._own[alone]
+    def _replayed(self, work: _Work) -> F64:
+        """Return the ends of the lines in each lane, [lanes, lines]."""
+        found = np.empty(work.begin_ns.shape)
+        for alike in self._alike:
+            if alike.events is not None:
+                self._in_lanes(alike, alike.events, work, found)
+                continue
+            for lane in range(len(found)):
+                for lines in alike.lines:
+                    found[lane, lines] = self._alone(alike, work, lane, lines)
         return found
 
-    def _in_lanes(self, events: _Events, runs: Sequence[tuple[F64, I64 | F64]]) -> F64:
-        """Return the end of each line in each lane, [lanes, lines], from one pass."""
+    def _in_lanes(self, alike: _Alike, events: _Events, work: _Work, found: F64) -> None:
+        """Fill in the ends of the lines of some steps in each lane, from one pass a step."""
         from ccltui.metrics.arrays import _passes  # noqa: PLC0415
 
-        lanes = _lanes_of(len(runs))
-        filled = [*runs, *[runs[0]] * (lanes - len(runs))]
-        marks: F64 = _passes.replay_lanes(
-            events.kind,
-            events.line,
-            events.operation,
-            events.slot,
-            events.behind,
-            events.call,
-            [np.ascontiguousarray(one, np.float64) for one, _ in filled],
-            np.stack([self._after(events.order, one) for _, one in filled], axis=1),
-            np.zeros((len(self._step), lanes)),
-            events.num_put_off,
-        )
-        return np.asarray(marks[self._last_mark].T)
-
-    def _with_hosts(self, events: _Events, runs: Runs, after: F64) -> F64:
-        """Return the end of each line in each lane, [lanes, lines], from one pass."""
-        from ccltui.metrics.arrays import _passes  # noqa: PLC0415
-
-        count = len(runs.is_other)
+        table, operations, runs = self._table, self._operations, work.runs
+        count = len(work.transfers)
         filled = np.minimum(np.arange(_lanes_of(count)), count - 1)
-        marks: F64 = _passes.replay_hosts(
-            events.kind,
-            events.line,
-            events.operation,
-            events.slot,
-            events.behind,
-            events.call,
-            runs.own,
-            runs.other,
-            np.ascontiguousarray(runs.is_other[filled].T).view(np.uint8),
-            np.repeat(after[:, np.newaxis], len(filled), axis=1),
-            np.ascontiguousarray(runs.begin_ns[filled].T, np.float64),
+        ends = np.ascontiguousarray(work.begin_ns[filled].T, np.float64)
+        sides: list[tuple[Along | None, ...]]
+        if runs is None:
+            others, sides = None, [(work.segments[lane], None, None) for lane in filled]
+        else:
+            others = np.ascontiguousarray(runs.is_other[filled].T).view(np.uint8)
+            sides = [runs.own, runs.other]
+        _passes.replay(
+            (events.kind, events.line, events.segment, events.slot, events.behind, events.call),
+            (events.of_slot, events.slot_line, events.is_alone.view(np.uint8)),
+            (alike.first_segment, alike.first_call),
+            alike.lines,
+            (operations.first, operations.unit, table.first_call, table.instance, table.dur_ns),
+            [[_columns(one) for one in side] for side in sides],
+            others,
+            [work.transfers[lane] for lane in filled],
+            ends,
             events.num_put_off,
         )
-        return np.asarray(marks[self._last_mark, :count].T)
+        lines = alike.lines.ravel()
+        found[:, lines] = ends[lines, :count].T
 
-    def _with_hosts_alone(self, schedule: Schedule, runs: Runs) -> F64:
-        """Return the result of `line_ends` without compiled code."""
-        own, other, found = runs.own, runs.other, []
-        for is_other, begin in zip(runs.is_other, runs.begin_ns, strict=True):
-            advance = exchanged(own.advance_ns, other.advance_ns, is_other, self._first)
-            calls = exchanged(own.wait_ns, other.wait_ns, is_other, self._first_call)
-            delay_gap = calls[:, 0], calls[:, 1]
-            found.append(self._alone(schedule, advance, runs.transfer_ns, begin, delay_gap))
-        return np.stack(found)
-
-    def _alone(
-        self,
-        schedule: Schedule,
-        segment_ns: F64,
-        transfer_ns: I64 | F64,
-        begin_ns: F64 | None = None,
-        calls: tuple[I64, I64] | None = None,
-    ) -> F64:
-        """Return the end of each line of one replay without compiled code."""
-        after = self._own.copy()
-        whole = np.rint(transfer_ns).astype(np.int64)
+    def _alone(self, alike: _Alike, work: _Work, lane: int, lines: I64) -> F64:
+        """Return the end of each line of one step in one replay without compiled code."""
+        table, schedule = self._table, alike.schedule
+        calls = np.concatenate([np.arange(*edge) for edge in _edges(table, lines)])
+        after = table.dur_ns[calls].astype(np.float64)
         linked = np.flatnonzero(schedule.program.instance >= 0)
-        after[linked] = whole.take(schedule.program.instance[linked])
-        none = np.zeros(len(self._own), np.int64)
-        begin = np.zeros(len(self._step)) if begin_ns is None else begin_ns
-        advance = np.append(segment_ns, 0.0).take(schedule.operation)
-        marks = replay_marks(schedule, begin, advance, after, calls or (none, none))
-        return np.asarray(marks[self._last_mark])
+        after[linked] = work.transfers[lane][table.instance[calls[linked]]]
+        taken = [self._of_line(work, lane, line) for line in lines.tolist()]
+        segments = np.concatenate([one for one, _ in taken])
+        waits = np.concatenate([one for _, one in taken])
+        # Events at which no segment ends are those of the last place, 0.
+        place = np.append(alike.segment, np.int32(-1))[schedule.operation]
+        advance = np.append(segments, 0.0)[place]
+        begin = work.begin_ns[lane, lines]
+        return replay_lines(schedule, begin, advance, after, (waits[:, 0], waits[:, 1]))
+
+    def _of_line(self, work: _Work, lane: int, line: int) -> tuple[F64, F64]:
+        """Time before each segment of a line, and delay and gap of each of its calls."""
+        operations, table = self._operations, self._table
+        unit = operations.unit[operations.first[line] : operations.first[line + 1]]
+        calls = int(table.first_call[line + 1] - table.first_call[line])
+        times = work.of(lane, line)
+        if times is None:
+            return _numbers(work.segments[lane], line, len(unit), unit), np.zeros((calls, 2))
+        advance = _numbers(times.compute_ns, line, len(unit), unit)
+        advance = advance + _numbers(times.host_ns, line, len(unit), unit)
+        return advance, _numbers(times.wait_ns, line, calls, unit)
+
+
+def _columns(along: Along | None) -> tuple[Whole | F64, I64, F64 | None] | None:
+    """Numbers along lines as compiled code reads them."""
+    return None if along is None else (along.values.reshape(-1), along.first, along.scale)
+
+
+def _numbers(along: Along, line: int, size: int, unit: I32) -> F64:
+    """Numbers of one line, float64."""
+    first = int(along.first[line])
+    found = along.values[first : first + size].astype(np.float64)
+    return found if along.scale is None else along.scale[unit] * found
+
+
+def _steps_alike(table: CallTable, operations: Operations) -> list[_Alike]:
+    """Return the steps, with an order of their operations, those together that have the same.
+
+    Raises:
+        DeadlockError: The lines wait for each other.
+    """
+    members: dict[tuple[bytes, ...], list[I64]] = {}
+    for step in range(len(table.step_ids)):
+        lines = np.flatnonzero(table.step == step)
+        behind, instance = _shape(table, lines)
+        key = operations.layout[lines].tobytes(), behind.tobytes(), instance.tobytes()
+        members.setdefault(key, []).append(lines)
+    is_searched = operations.count <= MAX_SEARCHED
+    return [
+        _alike(table, operations, np.stack(lines), is_searched=is_searched)
+        for lines in members.values()
+        if len(lines[0])
+    ]
+
+
+def _shape(table: CallTable, lines: I64) -> tuple[I32, I32]:
+    """Return of the calls of a step the one before each, and the first of its instance.
+
+    Both are places among the calls of the step, -1 for none.
+    """
+    sizes = table.first_call[lines + 1] - table.first_call[lines]
+    first = np.cumsum(sizes) - sizes
+    moved = np.repeat((first - table.first_call[lines]).astype(np.int32), sizes)
+    behind, instance = (
+        np.concatenate([column[:0], *(column[slice(*edge)] for edge in _edges(table, lines))])
+        for column in (table.behind, table.instance)
+    )
+    behind = np.where(behind >= 0, behind + moved, np.int32(-1))
+    linked = np.flatnonzero(instance >= 0).astype(np.int32)
+    of_linked = instance[linked]
+    low = int(of_linked.min(initial=0))
+    example = np.full(int(of_linked.max(initial=0)) - low + 1, -1, np.int32)
+    example[of_linked[::-1] - low] = linked[::-1]  # of several the first is kept
+    instance[linked] = example[of_linked - low]
+    return behind, instance
+
+
+def _edges(table: CallTable, lines: I64) -> list[tuple[int, int]]:
+    """Edges of the calls of each line."""
+    begin, stop = table.first_call[lines].tolist(), table.first_call[lines + 1].tolist()
+    return list(zip(begin, stop, strict=True))
+
+
+def _alike(table: CallTable, operations: Operations, lines: I64, *, is_searched: bool) -> _Alike:
+    """Return steps, [steps, lines], with the order of the operations of the first."""
+    behind, instance = _shape(table, lines[0])
+    layouts = [operations.layouts[one] for one in operations.layout[lines[0]].tolist()]
+    edges = _edges(table, lines[0])
+    first_call = np.cumsum([0, *(stop - begin for begin, stop in edges)])
+    first = np.cumsum([0, *(len(one.kind) for one in layouts)])
+    sizes = operations.first[lines[0] + 1] - operations.first[lines[0]]
+    first_segment = np.append(0, np.cumsum(sizes))
+    call, segment = np.empty((2, int(first[-1])), np.int32)
+    for begin, calls, segments, one in zip(
+        first.tolist(), first_call.tolist(), first_segment.tolist(), layouts, strict=False
+    ):
+        here = slice(begin, begin + len(one.kind))
+        call[here] = np.where(one.call >= 0, one.call + calls, 0)
+        segment[here] = np.where(one.segment >= 0, one.segment + segments, -1)
+    linked = np.flatnonzero(instance >= 0)
+    named, number = unique_inverse(instance[linked])
+    instance[linked] = number
+    kind = np.concatenate([one.kind for one in layouts])
+    program = Program.of((first, kind, call), behind, instance, len(named))
+    schedule = ordered(program, is_searched=is_searched)
+    events = None
+    if available():
+        events = _numbered(schedule, segment, first_call)
+    return _Alike(schedule, events, segment, first_segment, first_call, lines)

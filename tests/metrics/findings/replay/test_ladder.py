@@ -10,7 +10,7 @@ from planted_jobs import Planted, Run, planted_job
 from ccltui.metrics.arrays.typical import lower_median, lower_medians
 from ccltui.metrics.catalog.stragglers.what_if_no_straggler import Slowdown
 from ccltui.metrics.findings.replay.ladder import Ladder, ladder_of
-from ccltui.metrics.findings.replay.lines import line_operations, step_replay
+from ccltui.metrics.findings.replay.lines import call_table, line_operations, step_replay
 from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View
 
@@ -51,7 +51,7 @@ def test_replays_in_one_compiled_pass_equal_those_in_python(
     compiled, slowdown = slow.rungs.copy(), Slowdown(slow).details()
     delayed, level = slow.delayed, slow.without_idle([0])
 
-    for module in (step_replay, line_operations):
+    for module in (step_replay, line_operations, call_table):
         monkeypatch.setattr(module, "available", lambda: False)
     python = ladder(plan)
 
@@ -76,7 +76,7 @@ def test_replays_in_one_pass_equal_those_of_each_alone(
     found = ladder(plan)
     ranks = found.job.table.rank
     masks = [np.isin(ranks, chosen) for chosen in ([0], [1], [2, 3], [4], [0, 5], [])]
-    longer = 1.1 * found.job.operations.compute_ns
+    longer = (1.1 * found.job.operations.compute_ns).astype(np.float64)
 
     together = found.ends_of(masks, longer, idle=found.idle.typical)
 

@@ -18,7 +18,8 @@ from ccltui.demo.planted.job_spec import Fault
 from ccltui.metrics.arrays.compiled import available
 from ccltui.metrics.findings.replay.ladder import ladder_of
 from ccltui.metrics.findings.replay.lines.call_table import CallTable
-from ccltui.metrics.findings.replay.lines.line_operations import MARK, POST, WAIT, own_delays
+from ccltui.metrics.findings.replay.lines.line_operations import own_delays
+from ccltui.metrics.findings.replay.lines.shared_positions import MARK, POST, WAIT
 from ccltui.metrics.findings.replay.lines.step_replay import (
     BEGIN,
     END,
@@ -27,7 +28,7 @@ from ccltui.metrics.findings.replay.lines.step_replay import (
     Program,
     Schedule,
     ordered,
-    replay_marks,
+    replay_lines,
 )
 from ccltui.metrics.findings.replay.verdict_rules import alone_reasons, longer_alone, ranks_alone
 from ccltui.metrics.registry import find
@@ -124,13 +125,13 @@ def test_a_replay_by_hand() -> None:
     schedule = scheduled(program_of(TWO), "0")
     assert schedule is not None
     before = np.array([10.0, 0.0, 1.0, 30.0, 1.0, 9.0, 4.0, 0.0])  # of each operation, and of none
-    after, calls = np.array([50, 60, 5]), (np.array([0, 0, 3]), np.array([0, 0, 6]))
+    after, calls = np.array([50.0, 60, 5]), (np.array([0.0, 0, 3]), np.array([0.0, 0, 6]))
 
-    marks = replay_marks(schedule, np.zeros(2), before.take(schedule.operation), after, calls)
+    ends = replay_lines(schedule, np.zeros(2), before.take(schedule.operation), after, calls)
 
     # line 1 begins its first call at 30, so that it ends at 80 on line 0 and at 90 on line 1; its
     # second begins 6 after that and takes 5
-    assert marks.tolist() == [81.0, 105.0]
+    assert ends.tolist() == [81.0, 105.0]
 
 
 @pytest.mark.parametrize("accelerated", [pytest.param("1", marks=compiled), "0"])
@@ -153,7 +154,7 @@ DELAY = np.array([500_000, 300_000, 400_000, 7_000])
 def table(*durations: int, launched: bool = True) -> CallTable:
     """Calls of one instance, and one of none."""
     part = SimpleNamespace(
-        instance=np.array([0] * len(durations) + [-1]),
+        instance=np.array([0] * len(durations) + [-1], np.int32),
         dur_ns=np.array([*durations, 1_000]),
         transfer_ns=np.array([min(durations)]),
         launched=np.full(len(durations) + 1, launched),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ccltui.metrics.arrays.compiled import available
-from ccltui.metrics.findings.replay.host_needs import _sums_in_arrays, sums_by_line
+from ccltui.metrics.findings.replay.lines.call_table import _sums_in_arrays, sums_by_line
 
 
 @pytest.mark.skipif(not available(), reason="the compiled modules are not built")
