@@ -53,7 +53,10 @@ TABLES = Extension(
 INTERVALS = Extension(
     "ccltui.metrics.arrays._intervals",
     ["ccltui/metrics/arrays/_intervals.pyx"],
-    depends=["ccltui/metrics/arrays/_time_of_class.pxi"],
+    depends=[
+        "ccltui/metrics/arrays/_time_of_class.pxi",
+        "ccltui/metrics/arrays/_parts_of_time.pxi",
+    ],
     **_OPTIONS,
 )
 PASSES = Extension(

@@ -164,32 +164,6 @@ cdef inline Py_ssize_t _begun(
     return low
 
 
-def overlapping(Times start, Times end, Times begun, Times lasted):
-    """Places of the events, sorted by start, that overlap the set; see ``interval_arrays.py``.
-
-    An interval is searched in the events: none that began earlier by the longest of them reaches it.
-    """
-    cdef Py_ssize_t place, event, first, next = 0, count = 0
-    cdef int64_t longest = 0
-    found = np.empty(len(begun), np.int64)
-    cdef int64_t[::1] places = found
-    if not len(begun):
-        return found
-    with nogil:
-        for event in range(lasted.shape[0]):
-            longest = max(longest, lasted[event])
-        for place in range(start.shape[0]):
-            first = _begun(&begun[0], begun.shape[0], next, start[place] - longest - 1)
-            for event in range(max(first, next), begun.shape[0]):
-                if begun[event] >= end[place]:
-                    break
-                next = event + 1
-                if begun[event] + lasted[event] > start[place]:
-                    places[count] = event
-                    count += 1
-    return found[:count].copy()
-
-
 def long_gaps(parts, int64_t least):
     """Gaps of at least ``least`` (above 0) between consecutive times; ``parts`` are in any order.
 
@@ -247,3 +221,4 @@ def _cut(starts, ends, Py_ssize_t count):
 
 
 include "_time_of_class.pxi"
+include "_parts_of_time.pxi"

@@ -35,9 +35,6 @@ class Functions(Protocol):
     def covered_within(self, start: I64, end: I64, begin: I64, until: I64) -> I64:
         """See `covered_within`."""
 
-    def overlapping(self, start: I64, end: I64, begun: I64, lasted: I64) -> I64:
-        """See `overlapping`."""
-
     def long_gaps(self, parts: Sequence[I64], least: int) -> IntervalSet | None:
         """See `long_gaps`; None where it would take too much memory."""
 
@@ -118,20 +115,6 @@ def covered_within(start: I64, end: I64, begin: I64, until: I64) -> I64:
         return np.where(begun > 0, measure[begun] - remaining, 0)
 
     return before(until) - before(begin)
-
-
-def overlapping(start: I64, end: I64, begun: I64, lasted: I64) -> I64:
-    """Return the places of the events that overlap a set, int64 ascending.
-
-    Args:
-        start: starts of the set, which has at least one interval.
-        end: ends of the set.
-        begun: start of each event, ascending.
-        lasted: duration of each; one of length 0 overlaps where it lies inside of an interval.
-    """
-    place = np.searchsorted(end, begun, side="right")
-    opens = start.take(np.minimum(place, len(start) - 1))
-    return np.flatnonzero((place < len(start)) & (begun + lasted > opens))
 
 
 def long_gaps(parts: Sequence[I64], least: int) -> IntervalSet:

@@ -119,20 +119,6 @@ class Intervals(Struct, frozen=True, eq=False):
         lines = begun, lasted, shortest, gap
         _functions().exposed_waits(*self._arrays, lines, (exposed, beyond))
 
-    def widened(self, by_ns: int) -> Intervals:
-        """Return the set with ``by_ns`` (at least 0) more before and after each interval."""
-        return union(self.start_ns - by_ns, self.end_ns + by_ns)
-
-    def overlapping(self, start_ns: I64, dur_ns: I64) -> I64:
-        """Return the places of the events that overlap the set, int64 ascending.
-
-        Starts ascend. An event of length 0 counts where it lies inside of an interval.
-        """
-        if not len(self):
-            return np.empty(0, np.int64)
-        events = np.ascontiguousarray(start_ns), np.ascontiguousarray(dur_ns)
-        return _functions().overlapping(*self._arrays, *events)
-
     def contains(self, times_ns: npt.ArrayLike) -> Bool:
         """Return whether each of ``times_ns`` is in the set; starts are, ends are not."""
         times = np.asarray(times_ns, np.int64)

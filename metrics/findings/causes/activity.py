@@ -16,12 +16,18 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
+from ccltui.metrics.arrays.compiled import available
 from ccltui.metrics.arrays.intervals import Intervals, long_gaps, union
-from ccltui.metrics.arrays.reductions import distinct_values, unique_inverse
+from ccltui.metrics.arrays.reductions import (
+    distinct_values,
+    is_one_value,
+    repeated,
+    unique_inverse,
+)
 from ccltui.metrics.model.calls import Calls
 from ccltui.metrics.model.classify import COMM, COMP, TYPES, any_name, distinct, few_texts
 from ccltui.metrics.model.rank_facts import RankFacts
-from ccltui.parsers.array_types import I32, I64, Bool
+from ccltui.parsers.array_types import I8, I32, I64, Bool
 from ccltui.parsers.columns import MISSING, Events, Group, RankTrace
 from ccltui.parsers.store.column_store import release
 
@@ -144,6 +150,9 @@ class NamedRanges(Struct, frozen=True):
         return int(names[best]), int(total[best])
 
 
+_NO_RANGES: Final = NamedRanges(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int32))
+
+
 class HostWork:
     """Activity of the host of one rank, by cause."""
 
@@ -151,7 +160,10 @@ class HostWork:
         self.trace = trace
         fitting = _names_by_cause(trace)
         self.named: Mapping[str, NamedRanges] = {
-            rule.cause: _collected(_rows_named(trace, fitting[rule.cause])) for rule in RULES
+            rule.cause: _collected(_rows_named(trace, fitting[rule.cause]))
+            if fitting[rule.cause]
+            else _NO_RANGES
+            for rule in RULES
         }
 
     @cached_property
@@ -165,13 +177,13 @@ class HostWork:
         found: list[tuple[Events, I64 | slice]] = []
         for group in _OPERATIONS:
             events = self.trace.group(group)
-            named = events.name >= 0
-            found.append((events, slice(None) if named.all() else np.flatnonzero(named)))
+            is_named = _least(events.name) >= 0
+            found.append((events, slice(None) if is_named else np.flatnonzero(events.name >= 0)))
         return found
 
     def forget_details(self) -> None:
         """Free what is of the size of the operations; the next use computes it again."""
-        for name in ("operations", "_operations", "disjoint", "long_gaps"):
+        for name in ("operations", "_operations", "disjoint", "long_gaps", "timed_operations"):
             self.__dict__.pop(name, None)
 
     @classmethod
@@ -189,6 +201,25 @@ class HostWork:
                 found[cause] = mine - taken
                 taken = taken | mine
         return found
+
+    @property
+    def ranges_by_rule(self) -> tuple[I64, I64, I64]:
+        """Start, end and place in HOST_CAUSES of the times of each rule's cause, by start."""
+        none = np.empty(0, np.int64)
+        if not any(len(one.start_ns) for one in self.named.values()):
+            return none, none, none
+        found = [(HOST_CAUSES.index(cause), one) for cause, one in self.activities.items()]
+        start = np.concatenate([none, *(one.start_ns for _, one in found)])
+        end = np.concatenate([none, *(one.end_ns for _, one in found)])
+        cause = np.repeat([place for place, _ in found], [len(one) for _, one in found])
+        order = np.argsort(start, kind="stable")
+        return start[order], end[order], cause[order]
+
+    @cached_property
+    def timed_operations(self) -> tuple[tuple[I64, I64, int], ...]:
+        """Start, duration and longest duration of the operations of each group, by start."""
+        columns = ((one.start_ns[rows], one.dur_ns[rows]) for one, rows in self._operations)
+        return tuple((start, dur, _longest(dur)) for start, dur in columns)
 
     @cached_property
     def disjoint(self) -> dict[str, Intervals]:
@@ -235,10 +266,6 @@ class HostWork:
                 return self.trace.text(int(events.name[holding[-1]])), end_ns - start_ns
         return None
 
-    def near(self, times: Intervals) -> HostWork:
-        """Return the same activity, which is complete at some times only."""
-        return _NearHostWork(self, times)
-
     def _blocked_in(self, start_ns: int, end_ns: int) -> tuple[str, int] | None:
         """Return the innermost operation around the longest standstill, and its length in ns."""
         still = self.long_gaps.clip(start_ns, end_ns)
@@ -251,36 +278,6 @@ class HostWork:
         if not len(around):
             return None
         return self.trace.text(int(self.operations.name[around[-1]])), end - begin
-
-
-class _NearHostWork(HostWork):
-    """Activity of a host at some times: of all operations those that lie there are read."""
-
-    def __init__(self, whole: HostWork, times: Intervals) -> None:
-        self.trace = whole.trace
-        self.named = whole.named
-        self._whole = whole
-        self._times = times
-        # what is further away makes no standstill at these times shorter
-        self._around = times.widened(STANDSTILL_NS + 1)
-
-    @cached_property
-    def activities(self) -> dict[str, Intervals]:
-        return {cause: part & self._times for cause, part in self._whole.activities.items()}
-
-    @cached_property
-    def _operations(self) -> list[tuple[Events, I64 | slice]]:
-        found: list[tuple[Events, I64 | slice]] = []
-        for events, rows in self._whole._operations:
-            start = events.start_ns[rows]
-            near = self._around.overlapping(start, events.dur_ns[rows])
-            # A standstill lies between two operations: the first and the last one of all stand for
-            # those before and after these times.
-            edges = np.array([0, len(start) - 1], np.int64)
-            near = np.concatenate((edges[: len(start)], near))
-            near.sort()
-            found.append((events, near if isinstance(rows, slice) else rows[near]))
-        return found
 
 
 def host_cause(group: Group, name: str) -> str | None:
@@ -348,8 +345,7 @@ def _collected(chosen: _Chosen) -> NamedRanges:
     """Join rows of several groups of events in order of start."""
     columns = [(one.start_ns[rows], one.dur_ns[rows], one.name[rows]) for one, rows in chosen]
     if not columns:
-        none = np.empty(0, np.int64)
-        return NamedRanges(none, none, none.astype(np.int32))
+        return _NO_RANGES
     start, dur, name = (np.concatenate(parts) for parts in zip(*columns, strict=True))
     if len(columns) > 1:
         order = np.argsort(start, kind="stable")
@@ -398,7 +394,7 @@ class Layers(Struct, frozen=True):
 
 
 _BROADCAST = TYPES.index("Broadcast")
-_MADE_FROM: Final = ("group_kinds", "work", "network", "_reach", "_by_end", "_computed_ns")
+_MADE_FROM: Final = ("group_kinds", "work", "network", "_reach")
 
 _FOUND: Final = ("compute", "all_copies", "copies", "idle", "host")
 
@@ -426,7 +422,6 @@ class Activity:
         *,
         is_large: bool,
     ) -> None:
-        self.trace = facts.trace
         self._names = names
         self.calls = calls
         self._list_kinds = list_kinds
@@ -434,6 +429,11 @@ class Activity:
         self._is_large = is_large
         self._layers: dict[tuple[Groups, int], Layers] = {}
         self._foreign: dict[Groups, Bool] = {}
+
+    @property
+    def trace(self) -> RankTrace:
+        """The columns of the rank."""
+        return self._facts.trace
 
     def settle(self) -> None:
         """Of a rank of a large job keep the times of its parts, and free what they are made from.
@@ -450,8 +450,13 @@ class Activity:
         if "host" in held:
             self.host.forget_details()
 
-    def forget(self) -> None:
-        """Free all that was found of the rank, and its mapped columns; it can be found again."""
+    def forget_if_large(self) -> None:
+        """Of a rank of a large job free all that was found, and its mapped columns.
+
+        It can be found again.
+        """
+        if not self._is_large:
+            return
         self.settle()
         for name in _FOUND:
             self.__dict__.pop(name, None)
@@ -573,18 +578,39 @@ class Activity:
         OWN for a call of ``groups``; NO_TRIGGER where none ended within ``RIGHT_AFTER_NS``, or
         where a piece of computation ended later.
         """
-        order, ends_ns = self._by_end
-        latest, place = _latest(ends_ns, times_ns)
-        computed, _ = _latest(self._computed_ns, times_ns)
-        right = (times_ns - latest <= RIGHT_AFTER_NS) & (latest > computed)
         found = np.full(times_ns.shape, NO_TRIGGER, np.int32)
-        rows = order[place[right]]
-        found[right] = np.where(self.foreign(groups)[rows], self.group_kinds[rows], OWN)
+        rows = self.ended_before(times_ns)
+        right = np.flatnonzero(rows >= 0)
+        rows = rows[right]
+        found[right] = OWN
+        foreign = self.foreign(groups)[rows]
+        if foreign.any():
+            found[right[foreign]] = self._list_kinds(rows[foreign])
         return found
 
-    def near(self, times: Intervals) -> Activity:
-        """Return the same activity, complete at some times only; what it takes grows with them."""
-        return _NearActivity(self, times)
+    def ended_before(self, times_ns: I64) -> I64:
+        """Return the call that ended right before each time, int64 [t]; -1 for none."""
+        if not (available() and self.has_kernels):
+            return self.ended_of_all(times_ns)
+        from ccltui.metrics.arrays import _intervals  # noqa: PLC0415
+
+        order = np.argsort(times_ns, kind="stable")
+        work = *self.device_events, COMP
+        found: I64 = _intervals.ended_right_before(
+            times_ns, order, self.timed_calls, work, RIGHT_AFTER_NS
+        )
+        return found
+
+    def ended_of_all(self, times_ns: I64) -> I64:
+        """Return the same from the ends of all calls and of all computation, in order."""
+        ends_ns, (events, computes) = self.calls.end_ns, self._computation()
+        order = np.argsort(ends_ns, kind="stable")
+        latest, place = _latest(ends_ns.take(order), times_ns)
+        computed, _ = _latest(np.sort(events.end_ns[computes], kind="stable"), times_ns)
+        right = (times_ns - latest <= RIGHT_AFTER_NS) & (latest > computed)
+        found = np.full(times_ns.shape, -1, np.int64)
+        found[right] = order[place[right]]
+        return found
 
     def calls_in(self, start_ns: int, end_ns: int) -> slice:
         """Return the calls that may overlap [start, end).
@@ -599,18 +625,6 @@ class Activity:
         """Latest end of the calls up to each, ns."""
         return np.maximum.accumulate(self.calls.end_ns)
 
-    @cached_property
-    def _by_end(self) -> tuple[I64, I64]:
-        """Calls in the order of their ends, and these ends in ns."""
-        ends_ns = self.calls.end_ns
-        order = np.argsort(ends_ns, kind="stable")
-        return order, ends_ns.take(order)
-
-    @cached_property
-    def _computed_ns(self) -> I64:
-        events, rows = self._computation()
-        return np.sort(events.end_ns[rows], kind="stable")
-
     def foreign(self, groups: Groups) -> Bool:
         """Mask of the calls at which the ranks of these groups do not wait for each other.
 
@@ -618,72 +632,42 @@ class Activity:
         that a receiver which is late afterwards inherited it.
         """
         if groups not in self._foreign:
-            foreign = self.calls.kind == _BROADCAST
-            outside = np.ones(len(foreign), np.bool_)
-            for group in groups:  # few
-                outside &= self.calls.group != group
-            self._foreign[groups] = foreign | outside
+            kind, group, count = self.calls.kind, self.calls.group, len(self.calls)
+            is_alike = is_one_value(kind) and is_one_value(group)
+            foreign = _is_foreign(*((kind[:1], group[:1]) if is_alike else (kind, group)), groups)
+            self._foreign[groups] = repeated(foreign, count) if is_alike else foreign
         return self._foreign[groups]
 
-
-class _NearActivity(Activity):
-    """The activity of a rank at some times: of all events those that lie there are read.
-
-    A few late arrivals of a large job need a hundredth of what its ranks did. Pieces of work and
-    their names are those of the whole rank.
-    """
-
-    def __init__(self, whole: Activity, times: Intervals) -> None:
-        # triggers are asked for at these times, and end shortly before them
-        self._around = times.widened(RIGHT_AFTER_NS + 1)
-        rows = self._around.overlapping(whole.calls.start_ns, whole.calls.dur_ns)
-        super().__init__(
-            whole._facts,
-            whole.calls.take(rows),
-            lambda _: whole._list_kinds(rows),
-            whole._names,
-            is_large=whole._is_large,
-        )
-        self._whole = whole
-        self._times = times
-
-    def settle(self) -> None:
-        super().settle()
-        self._whole.settle()
+    def roles(self, groups: Groups, trigger: int) -> I8:
+        """Return 1 for `foreign` calls, and 2 more for those of the ``trigger``, as of `layers`."""
+        foreign = self.foreign(groups)
+        if trigger >= 0:
+            awaited = foreign & (self.group_kinds == trigger)
+            return np.asarray(foreign + 2 * awaited, np.int8)
+        roles = np.array([2, 1] if trigger == OWN else [0, 1], np.int8)
+        if is_one_value(foreign):
+            return repeated(roles[foreign[:1].astype(np.intp)], len(foreign))
+        return roles.take(foreign.view(np.int8))
 
     @cached_property
-    def work(self) -> tuple[I64, I64, I64]:
-        return self._whole.work
-
-    @cached_property
-    def names_end(self) -> int:
-        return self._whole.names_end
-
-    @cached_property
-    def compute(self) -> Intervals:
-        return self._whole.compute & self._times
-
-    @cached_property
-    def all_copies(self) -> Intervals:
-        return self._whole.all_copies & self._times
-
-    @cached_property
-    def host(self) -> HostWork:
-        return self._whole.host.near(self._times)
+    def timed_calls(self) -> tuple[I64, I64, int]:
+        """Start, duration and longest duration of the calls, by start."""
+        return self.calls.start_ns, self.calls.dur_ns, _longest(self.calls.dur_ns)
 
     @property
-    def _limits(self) -> tuple[int, int] | None:
-        first = self.trace.first_ns
-        if first is None or not len(self._times):
-            return None
-        return max(int(self._times.start_ns[0]), first), int(self._times.end_ns[-1])
+    def device_events(self) -> tuple[I64, I64, int, I8]:
+        """Start, duration, longest duration and class of the events of the device, by start."""
+        gpu = self.trace.group("gpu")
+        return gpu.start_ns, gpu.dur_ns, self._longest_on_device, self._facts.classes
 
     @cached_property
-    def _computed_ns(self) -> I64:
-        events, computes = self._computation()
-        rows = self._around.overlapping(events.start_ns, events.dur_ns)
-        rows = rows[computes[rows]]
-        return np.sort(events.start_ns[rows] + events.dur_ns[rows], kind="stable")
+    def _longest_on_device(self) -> int:
+        return _longest(self.trace.group("gpu").dur_ns)
+
+    @property
+    def has_kernels(self) -> bool:
+        """Whether kernels were recorded."""
+        return self._facts.has_kernels
 
 
 def _latest(ends_ns: I64, times_ns: I64) -> tuple[I64, I64]:
@@ -693,6 +677,21 @@ def _latest(ends_ns: I64, times_ns: I64) -> tuple[I64, I64]:
         return np.full(times_ns.shape, np.iinfo(np.int64).min // 2), place
     found = np.where(place >= 0, ends_ns.take(np.maximum(place, 0)), np.iinfo(np.int64).min // 2)
     return found, place
+
+
+def _is_foreign(kind: I8, group: I32, groups: Groups) -> Bool:
+    outside = np.ones(len(kind), np.bool_)
+    for one in groups:  # few
+        outside &= group != one
+    return np.asarray((kind == _BROADCAST) | outside)
+
+
+def _longest(dur_ns: I64) -> int:
+    return int(dur_ns[0]) if is_one_value(dur_ns) else int(dur_ns.max(initial=0))
+
+
+def _least(names: I32) -> int:
+    return int(names[0]) if is_one_value(names) else int(names.min(initial=0))
 
 
 def _time_of(calls: Calls, rows: Bool) -> Intervals:

@@ -634,7 +634,7 @@ class Causes:
         """
         labels, targets = request.labels, request.targets
         activities = [self.activity(label) for label in labels]
-        segments = explain(self.points(labels), targets, activities, is_large=self._is_large)
+        segments = explain(self.points(labels), targets, activities)
         cause, share = cause_of(segments)
         sure = np.minimum(confidence_of(segments, cause, share), request.limits).astype(np.int8)
         has_stage_peer = self._has_stage_peer(labels, targets, segments)

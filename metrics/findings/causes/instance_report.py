@@ -321,14 +321,10 @@ def _main_parts(
         return [(None, 0)] * len(arrived.labels)
     points = causes.points(arrived.labels)
     begin, end = points.arrival_ns(np.array([since])), found.targets.time_ns
-    low, high = np.minimum(begin, end), np.maximum(begin, end)
-    activities = [
-        causes.activity(label).near(union(low[:, i], high[:, i]))
-        for i, label in enumerate(arrived.labels)
-    ]
+    activities = [causes.activity(label) for label in arrived.labels]
     times = spent(begin, end, activities, points.groups, found.segments.start.triggers)
     none = np.zeros_like(begin)
-    table: I64 = np.stack([times.get(name, none)[0] for name in PARTS])
+    table = np.stack([times.get(name, none)[0] for name in PARTS])
     most = table.argmax(axis=0)
     return [(PARTS[part], int(table[part, i])) for i, part in enumerate(most.tolist())]
 

@@ -16,7 +16,7 @@ collective: it has no more than they have, and what made it late lies before tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, Final, NamedTuple, Self
 
@@ -25,7 +25,6 @@ from msgspec import Struct
 
 from ccltui.metrics.arrays.by_column import marked_median, take_rows, zeros
 from ccltui.metrics.arrays.compiled import available
-from ccltui.metrics.arrays.intervals import union
 from ccltui.metrics.arrays.reductions import (
     distinct_values,
     median_along,
@@ -36,8 +35,16 @@ from ccltui.metrics.arrays.reductions import (
     rows_by_value,
 )
 from ccltui.metrics.collectives.arrivals import SyncPoints
-from ccltui.metrics.findings.causes.activity import HOST_CAUSES, HOST_STALL, Activity, Layers
-from ccltui.metrics.model.classify import TYPES
+from ccltui.metrics.findings.causes.activity import (
+    HOST_CAUSES,
+    HOST_STALL,
+    NO_TRIGGER,
+    OWN,
+    STANDSTILL_NS,
+    Activity,
+    Groups,
+)
+from ccltui.metrics.model.classify import COMP, MEM, TYPES
 from ccltui.parsers.array_types import F64, I32, I64, Bool
 from ccltui.parsers.columns import MISSING
 
@@ -126,6 +133,13 @@ COPIES: Final = "copies"
 IDLE: Final = (*HOST_CAUSES, HOST_STALL)
 PARTS: Final = (COMPUTE, OTHER_COLLECTIVE, COPIES, *IDLE)
 """Parts of the time between two arrivals, without waiting for the compared peers themselves."""
+OWN_COLLECTIVE: Final = "own_collective"
+"""Time in collectives of the compared ranks that no other work hides."""
+ALL_COMPUTE: Final = "all_compute"
+ALL_COPIES: Final = "all_copies"
+"""Time in computation, and in copies, whatever runs at the same time."""
+KINDS: Final = (OWN_COLLECTIVE, *PARTS, ALL_COMPUTE, ALL_COPIES)
+"""Rows of the result of `time_between`."""
 
 
 class PeerComparison(Struct, frozen=True):
@@ -148,17 +162,85 @@ class PeerComparison(Struct, frozen=True):
         return mine - theirs
 
 
-OWN_COLLECTIVE: Final = "own_collective"
-"""Time in collectives of the compared ranks that no other work hides."""
-ALL_COMPUTE: Final = "all_compute"
-ALL_COPIES: Final = "all_copies"
-"""Time in computation, and in copies, whatever runs at the same time."""
-_BEHIND: Final = (OWN_COLLECTIVE, COMPUTE, ALL_COMPUTE, COPIES, ALL_COPIES)
-"""What tells how far ranks were behind at a sync point."""
-_COMPARED: Final = (*PARTS, ALL_COMPUTE, ALL_COPIES)
-"""What ranks are compared by since that point."""
-_LOOKED: Final = (OWN_COLLECTIVE, *_COMPARED)
+def time_between(
+    one: Activity,
+    begin_ns: I64,
+    end_ns: I64,
+    groups: Groups,
+    triggers: I32,
+    *,
+    with_idle: bool = True,
+) -> I64:
+    """Return the time of each kind from one moment to another, int64 ns [kinds, t].
+
+    It is negative where the second moment is the earlier one. Of a large job nothing that was found
+    of the rank is kept.
+
+    Args:
+        one: What the rank did.
+        begin_ns: Moments on the clock of the rank, int64 [t].
+        end_ns: Likewise, before the end of the recording.
+        groups: Groups whose collectives are those of the compared ranks.
+        triggers: Kind of group that the rank had to await, as of `Activity.layers`, int32 [t].
+        with_idle: Whether idle time is asked for; else it may be 0.
+    """
+    several = distinct_values(triggers).tolist()
+    if len(several) == 1:
+        return _with_trigger(one, begin_ns, end_ns, groups, several[0], with_idle=with_idle)
+    found = np.zeros((len(KINDS), len(begin_ns)), np.int64)
+    for trigger in several:
+        rows = np.flatnonzero(triggers == trigger)
+        begin, end = begin_ns[rows], end_ns[rows]
+        found[:, rows] = _with_trigger(one, begin, end, groups, trigger, with_idle=with_idle)
+    return found
+
+
+def _with_trigger(
+    one: Activity, begin_ns: I64, end_ns: I64, groups: Groups, trigger: int, *, with_idle: bool
+) -> I64:
+    if not (available() and one.has_kernels):
+        return time_of_sets(one, begin_ns, end_ns, groups, trigger)
+    from ccltui.metrics.arrays import _intervals  # noqa: PLC0415
+
+    order = np.argsort(np.concatenate((begin_ns, end_ns)), kind="stable")
+    awaits = trigger == OWN, trigger not in (OWN, NO_TRIGGER)
+    host = (lambda: _of_host(one)) if with_idle else None
+    calls = *one.timed_calls, one.roles(groups, trigger)
+    work = *one.device_events, COMP, MEM
+    found: I64 = _intervals.parts_of_time(
+        begin_ns, end_ns, order, calls, work, awaits, host, STANDSTILL_NS
+    )
+    return found
+
+
+def _of_host(one: Activity) -> tuple[Any, ...]:
+    """Return operations of the host, ranges that a rule names, and the first recorded time."""
+    first = one.trace.first_ns
+    start, end, cause = one.host.ranges_by_rule
+    rows = cause + KINDS.index(HOST_CAUSES[0])
+    never = np.iinfo(np.int64).max
+    return one.host.timed_operations, (start, end, rows), never if first is None else first
+
+
+def time_of_sets(one: Activity, begin_ns: I64, end_ns: I64, groups: Groups, trigger: int) -> I64:
+    """Return what `time_between` does for one trigger, from the sets of intervals of each kind."""
+    found = one.layers(groups, trigger)
+    sets = {
+        OWN_COLLECTIVE: found.own_comm,
+        COMPUTE: found.compute,
+        OTHER_COLLECTIVE: found.other_comm,
+        COPIES: one.copies,
+        **one.idle,
+        ALL_COMPUTE: one.compute,
+        ALL_COPIES: one.all_copies,
+    }
+    return np.stack([sets[kind].within(begin_ns, end_ns) for kind in KINDS])
+
+
 _OFTEN: Final = (OWN_COLLECTIVE, COMPUTE, OTHER_COLLECTIVE, ALL_COMPUTE)
+_MOST_NS: Final = np.iinfo(np.int32).max
+"""Times up to this are kept in 4 B."""
+_Times = dict[str, I32 | I64]
 
 
 def spent(
@@ -168,54 +250,39 @@ def spent(
     groups: frozenset[int],
     triggers: I32,
     *,
-    kinds: Sequence[str] = PARTS,
-) -> dict[str, I64]:
-    """Return the time of some kinds in [begin, end), int64 ns [t, m]; without those of no rank.
+    with_idle: bool = True,
+) -> _Times:
+    """Return the time of each kind in [begin, end), ns [t, m]; without those of no rank.
 
     ``begin_ns``, ``end_ns`` and ``triggers`` are [t, m], the times on the clock of each member.
+    Times take 4 B where they fit: 82 MB for 20,000 targets of 1,024 ranks. Ranks of a large job are
+    looked at in turn, and what was found of each is freed, in a whole job some MB a rank.
     """
-    found = {kind: zeros(begin_ns.shape) for kind in kinds if kind in _OFTEN}
+    found: _Times = {kind: _small(begin_ns.shape) for kind in _OFTEN}
     for i, one in enumerate(activities):
-        layers = _layers(one, groups, triggers[:, i])
-        for kind, rows, times_ns in _spent_by(one, begin_ns[:, i], end_ns[:, i], layers, kinds):
-            if kind not in found:
-                found[kind] = zeros(begin_ns.shape)
-            found[kind][rows, i] = times_ns
+        columns = begin_ns[:, i], end_ns[:, i], groups, triggers[:, i]
+        _add_member(found, i, time_between(one, *columns, with_idle=with_idle))
+        one.forget_if_large()
     return found
 
 
-_Layers = list[tuple[Bool | slice, Layers]]
+def _add_member(found: _Times, member: int, times_ns: I64) -> None:
+    """Write the times of a member, int64 [kinds, t], to the tables of the kinds [t, m]."""
+    if not times_ns.size:
+        return
+    low, high = times_ns.min(axis=1).tolist(), times_ns.max(axis=1).tolist()
+    for place, kind in enumerate(KINDS):
+        if not low[place] and not high[place]:
+            continue
+        if kind not in found:
+            found[kind] = _small(found[COMPUTE].shape)
+        if max(-low[place], high[place]) > _MOST_NS:
+            found[kind] = found[kind].astype(np.int64, copy=False)
+        found[kind][:, member] = times_ns[place]
 
 
-def _layers(one: Activity, groups: frozenset[int], triggers: I32) -> _Layers:
-    """Return the layers of one member for each trigger, with the targets that have it."""
-    several = distinct_values(triggers).tolist()
-    return [
-        (slice(None) if len(several) == 1 else triggers == trigger, one.layers(groups, trigger))
-        for trigger in several
-    ]
-
-
-def _spent_by(
-    one: Activity, begin: I64, end: I64, layers: _Layers, kinds: Sequence[str]
-) -> Iterator[tuple[str, Bool | slice, I64]]:
-    """Yield the kinds of time of one member with the targets that they are of, int64 ns."""
-    for rows, found in layers:
-        for kind, times in (
-            (OWN_COLLECTIVE, found.own_comm),
-            (COMPUTE, found.compute),
-            (OTHER_COLLECTIVE, found.other_comm),
-        ):
-            if kind in kinds:
-                yield kind, rows, times.within(begin[rows], end[rows])
-    every = {ALL_COMPUTE: one.compute}
-    if len(one.all_copies):
-        every |= {COPIES: one.copies, ALL_COPIES: one.all_copies}
-    if not set(IDLE).isdisjoint(kinds):
-        every |= one.idle
-    for kind, times in every.items():
-        if kind in kinds and len(times):  # hosts do few of these things
-            yield kind, slice(None), times.within(begin, end)
+def _small(shape: tuple[int, ...]) -> I32:
+    return np.zeros(shape[::-1], np.int32).T
 
 
 def hidden_ns(seen: F64, every: F64) -> F64:
@@ -508,138 +575,28 @@ class Segments(ByTarget, frozen=True):
         )
 
 
-def explain(
-    points: SyncPoints, targets: Targets, activities: Sequence[Activity], *, is_large: bool = False
-) -> Segments:
+def explain(points: SyncPoints, targets: Targets, activities: Sequence[Activity]) -> Segments:
     """Split the time before each target and compare it; ``activities`` are by ``points.labels``.
 
-    Targets are taken some at a time: a part of the time of every rank at each is 8 B.
+    Targets are compared some at a time: a part of the time of every rank at each is 8 B.
     """
     count, most = len(targets), max(_MAX_CELLS // max(len(activities), 1), 1)
-    first = None
-    if is_large and most < count and not _are_few(targets, points, activities):
-        first = first_look(points, targets, activities)
+    looked = first_look(points, targets, activities)
     found: list[Segments] = []
     compared = 0
     for begin in range(0, max(count, 1), most):
         rows = np.arange(begin, min(begin + most, count))
         some = targets.take(rows)
-        is_near = is_large or _are_few(some, points, activities)
-        looked = None if first is None else first.take(rows)
-        around = Surroundings(points, some, activities, is_near=is_near, looked=looked)
+        around = Surroundings(points, some, activities, looked.take(rows))
         found.append(_explained(points, some, around, MAX_COMPARED - compared))
         compared += int((found[-1].start.since >= 0).sum())
     return found[0] if len(found) == 1 else Segments.joined(found)
 
 
-_FEW: Final = 1 / 16
-_MANY_CALLS: Final = 1024
-
-
-def _are_few(targets: Targets, points: SyncPoints, activities: Sequence[Activity]) -> bool:
-    """Whether looking only around these targets takes less time than listing all that ranks did.
-
-    Of some hundred collectives a rank it takes as long, and what is listed serves further targets.
-    """
-    most_calls = max((len(one.calls) for one in activities), default=0)
-    return most_calls >= _MANY_CALLS and len(targets) <= _FEW * len(points)
-
-
-class Surroundings:
-    """What ranks did before targets, as far back as it is asked for.
-
-    Args:
-        points: Sync points of the ranks.
-        targets: Late arrivals.
-        activities: All that each rank did.
-        is_near: Whether only what lies before the targets is looked at; else all of it.
-        looked: What `first_look` found of these targets: what is further back is looked at alone.
-    """
-
-    def __init__(
-        self,
-        points: SyncPoints,
-        targets: Targets,
-        activities: Sequence[Activity],
-        *,
-        is_near: bool,
-        looked: FirstLook | None = None,
-    ) -> None:
-        self._points = points
-        self._targets = targets
-        self.whole = activities
-        self._is_near = is_near
-        self._looked = looked
-        self._first = targets.place.copy()
-        self._near: Sequence[Activity] = activities
-        if is_near and looked is None:
-            self._first = np.maximum(targets.place - _STEPS_BACK[0], 0)
-            self._look()
-
-    @property
-    def seen(self) -> Sequence[Activity]:
-        """Activities that are complete since all points that were asked for."""
-        return self._near if self._looked is None else self.whole
-
-    @property
-    def triggers(self) -> I32:
-        """Triggers of each target, as `Activity.triggers`, int32 [t, m]."""
-        if self._looked is not None:
-            return self._looked.triggers
-        times = self._targets.time_ns
-        found = np.empty(times.shape[::-1], np.int32).T
-        for i, one in enumerate(self._near):
-            found[:, i] = one.triggers(times[:, i], self._points.groups)
-        return found
-
-    def behind(self, rows: I64, back: int, begin: I64, triggers: I32) -> _Times:
-        """Times of some targets since the point ``back`` points before, as they tell lateness.
-
-        ``begin`` are the times of that point, and ``triggers`` those of the targets, [rows, m].
-        """
-        if back == 1 and self._looked is not None:
-            return self._looked.take(rows).times
-        place = self._targets.place[rows]
-        if self._is_near and (self._first[rows] > place - back).any():
-            step = next(step for step in _STEPS_BACK if step >= back)
-            self._first[rows] = np.maximum(place - step, 0)
-            self._look()
-        return self._spent(rows, begin, triggers, _BEHIND)
-
-    def compared(self, rows: I64, since: I64, begin: I64, triggers: I32) -> _Times:
-        """Times of some targets since points (places) that were asked for, as they are compared."""
-        if self._looked is None:
-            return self._spent(rows, begin, triggers, _COMPARED)
-        found = dict(self._looked.take(rows).times)
-        moved = np.flatnonzero(since < self._targets.place[rows] - 1)
-        if len(moved):
-            columns = rows[moved], take_rows(begin, moved), take_rows(triggers, moved)
-            for kind, times_ns in self._spent(*columns, _COMPARED).items():
-                found[kind] = found[kind].astype(np.int64) if kind in found else zeros(begin.shape)
-                found[kind][moved] = times_ns
-        return found
-
-    def _spent(self, rows: I64, begin: I64, triggers: I32, kinds: Sequence[str]) -> dict[str, I64]:
-        end = take_rows(self._targets.time_ns, rows)
-        return spent(begin, end, self._near, self._points.groups, triggers, kinds=kinds)
-
-    def _look(self) -> None:
-        times = self._targets.time_ns
-        begin = times - 1  # of targets without a point before them
-        rows = np.flatnonzero(self._first < self._targets.place)
-        begin[rows] = self._points.arrival_ns(self._first[rows])
-        # a rank may have reached the target before the point
-        low, high = np.minimum(begin, times - 1), np.maximum(begin, times)
-        self._near = [one.near(union(low[:, i], high[:, i])) for i, one in enumerate(self.whole)]
-
-
-_Times = Mapping[str, I32 | I64]
-
-
 class FirstLook(Struct, frozen=True):
     """What ranks did between the point before each target and the target.
 
-    ``triggers`` are as of `Start`, ``times`` [t, m] those of each kind, in 4 B where they fit.
+    ``triggers`` are as of `Start`, ``times`` [t, m] those of each kind.
     """
 
     triggers: I32
@@ -651,42 +608,79 @@ class FirstLook(Struct, frozen=True):
         return FirstLook(take_rows(self.triggers, rows), times)
 
 
-_MOST_NS: Final = np.iinfo(np.int32).max
-"""Times up to this are kept in 4 B."""
-
-
 def first_look(points: SyncPoints, targets: Targets, activities: Sequence[Activity]) -> FirstLook:
-    """Look at all ranks in turn, and free what each did: in a whole job some MB a rank.
-
-    The times of a kind take 4 B for each target and rank: 82 MB for 20,000 targets of 1,024 ranks.
-    """
+    """Look at all ranks in turn."""
     shape, groups = targets.time_ns.shape, points.groups
     triggers = np.empty(shape[::-1], np.int32).T
-    found: dict[str, I32 | I64] = {kind: _small(shape) for kind in _OFTEN}
+    times: _Times = {kind: _small(shape) for kind in _OFTEN}
     before_ns = points.arrival_ns(np.maximum(targets.place - 1, 0))
     for i, one in enumerate(activities):
         begin, end = before_ns[:, i], targets.time_ns[:, i]
         triggers[:, i] = one.triggers(end, groups)
-        layers = _layers(one, groups, triggers[:, i])
-        for kind, rows, times_ns in _spent_by(one, begin, end, layers, _LOOKED):
-            if kind not in found:
-                found[kind] = _small(shape)
-            if np.abs(times_ns).max(initial=0) > _MOST_NS:
-                found[kind] = found[kind].astype(np.int64, copy=False)
-            found[kind][rows, i] = times_ns
-        one.forget()
-    return FirstLook(triggers, found)
+        _add_member(times, i, time_between(one, begin, end, groups, triggers[:, i]))
+        one.forget_if_large()
+    return FirstLook(triggers, times)
 
 
-def _small(shape: tuple[int, ...]) -> I32:
-    return np.zeros(shape[::-1], np.int32).T
+class Surroundings:
+    """What ranks did before targets, as far back as it is asked for.
+
+    Args:
+        points: Sync points of the ranks.
+        targets: Late arrivals.
+        activities: What each rank did.
+        looked: What `first_look` found of these targets: what is further back is looked at alone.
+    """
+
+    def __init__(
+        self,
+        points: SyncPoints,
+        targets: Targets,
+        activities: Sequence[Activity],
+        looked: FirstLook,
+    ) -> None:
+        self._points = points
+        self._targets = targets
+        self._looked = looked
+        self.activities = activities
+
+    @property
+    def triggers(self) -> I32:
+        """Triggers of each target, as of `Activity.layers`, int32 [t, m]."""
+        return self._looked.triggers
+
+    def behind(self, rows: I64, back: int, begin: I64, triggers: I32) -> _Times:
+        """Times of some targets since the point ``back`` points before; idle ones may be missing.
+
+        ``begin`` are the times of that point, and ``triggers`` those of the targets, [rows, m].
+        """
+        if back == 1:
+            return self._looked.take(rows).times
+        return self._spent(rows, begin, triggers, with_idle=False)
+
+    def compared(self, rows: I64, since: I64, begin: I64, triggers: I32) -> _Times:
+        """Times of some targets since points (places) that were asked for, as they are compared."""
+        found = dict(self._looked.take(rows).times)
+        moved = np.flatnonzero(since < self._targets.place[rows] - 1)
+        if len(moved):
+            columns = rows[moved], take_rows(begin, moved), take_rows(triggers, moved)
+            later = self._spent(*columns, with_idle=True)
+            for kind in {**found, **later}:
+                times = found[kind].astype(np.int64) if kind in found else zeros(begin.shape)
+                times[moved] = later.get(kind, 0)
+                found[kind] = times
+        return found
+
+    def _spent(self, rows: I64, begin: I64, triggers: I32, *, with_idle: bool) -> _Times:
+        end, groups = take_rows(self._targets.time_ns, rows), self._points.groups
+        return spent(begin, end, self.activities, groups, triggers, with_idle=with_idle)
 
 
 def _explained(
     points: SyncPoints, targets: Targets, around: Surroundings, most_compared: int
 ) -> Segments:
     start = find_start(points, targets, around)
-    activities = around.seen
+    activities = around.activities
     count = len(targets)
     parts = np.zeros((count, len(PARTS)))
     mine, theirs = np.zeros((2, count))
@@ -737,7 +731,7 @@ def find_start(points: SyncPoints, targets: Targets, around: Surroundings) -> St
     punctual = np.zeros((size, count), np.bool_).T
     excess, carried = np.zeros(count), np.full(count, np.inf)
     left = np.arange(count)
-    done = WorkDone(points, targets.time_ns, around.whole, MAX_BACK)
+    done = WorkDone(points, targets.time_ns, around.activities, MAX_BACK)
     for back in range(1, MAX_BACK + 1):
         left = left[targets.place[left] >= back]
         if not len(left):

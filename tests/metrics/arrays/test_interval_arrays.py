@@ -70,28 +70,6 @@ def test_covered_time_between_moments_in_any_order(
     assert found.tolist() == expected.tolist()
 
 
-@given(PAIRS.filter(lambda pairs: any(end > start for start, end in pairs)), PAIRS)
-def test_events_that_overlap_a_set(
-    pairs: list[tuple[int, int]], events: list[tuple[int, int]]
-) -> None:
-    times = union(*columns([(start // 8, end // 8) for start, end in pairs] + [(0, 1)]))
-    begun, lasted = columns(sorted((begin // 8, abs(lasted) // 8) for begin, lasted in events))
-    arrays = (times.start_ns, times.end_ns, begun, lasted)
-    starts, ends = times.start_ns.tolist(), times.end_ns.tolist()
-    truth = [
-        place
-        for place, (first, length) in enumerate(zip(begun.tolist(), lasted.tolist(), strict=True))
-        if any(
-            first < end and first + length > begin for begin, end in zip(starts, ends, strict=True)
-        )
-    ]
-
-    assert compiled().overlapping(*arrays).tolist() == truth
-    assert interval_arrays.overlapping(*arrays).tolist() == truth
-    assert times.overlapping(begun, lasted).tolist() == truth
-    assert Intervals.empty().overlapping(begun, lasted).tolist() == []
-
-
 NEAR = st.integers(-50, 400) | st.integers(-(1 << 61), 1 << 61)
 
 

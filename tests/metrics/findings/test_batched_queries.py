@@ -12,7 +12,7 @@ from ccltui.demo import Spec, Straggler, write_job
 from ccltui.demo.spec import Cause
 from ccltui.metrics.catalog.stragglers.blame_chain import blame_chain
 from ccltui.metrics.catalog.stragglers.straggler_cause import straggler_cause
-from ccltui.metrics.findings.causes import chain, segments
+from ccltui.metrics.findings.causes import activity, chain, segments
 from ccltui.metrics.findings.causes.cause_search import Causes, VerdictRequest, Verdicts, job_causes
 from ccltui.metrics.findings.causes.chain import Search, run_searches
 from ccltui.metrics.findings.causes.segments import FirstLook, Segments, explain
@@ -192,55 +192,57 @@ def test_a_large_job_has_the_same_causes_and_keeps_few_intervals(
 
 
 @pytest.mark.parametrize("cause", ["compute", "operator", "host", "copies", "data_loading"])
-def test_what_lies_around_late_arrivals_explains_them_like_all_that_ranks_did(
-    tmp_path: Path, cause: Cause
+def test_one_pass_explains_late_arrivals_like_the_sets_of_all_that_ranks_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cause: Cause
 ) -> None:
     late = (Straggler(1, cause, 2_000_000, None), Straggler(2, "more_kernels", 900_000, (1,)))
     small = Spec.quiet(tp=2, dp_shard=2, steps=3, layers=2, micro_batches=2, stragglers=late)
     write_job(tmp_path, small)
-    searched = job_causes(View(open_job(tmp_path)))
 
-    for request in everything(searched):
-        points, targets = searched.points(request.labels), request.targets
-        activities = [searched.activity(label) for label in request.labels]
-        near, whole = (
-            explain(points, targets, activities, is_large=is_large) for is_large in (True, False)
-        )
-        assert parts_of(near) == parts_of(whole)
+    in_one_pass = explained(tmp_path)
+    for module in (activity, segments):
+        monkeypatch.setattr(module, "available", lambda: False)
+
+    assert in_one_pass == explained(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("cause", "wide"), [("operator", False), ("host", True), ("copies", False)]
 )
-def test_ranks_looked_at_in_turn_explain_late_arrivals_like_all_at_once(
+def test_few_late_arrivals_at_a_time_are_explained_like_all_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cause: Cause, wide: bool
 ) -> None:
     late = Straggler(1, cause, 2_000_000, None)
     write_job(tmp_path, Spec.quiet(tp=2, dp_shard=2, steps=3, layers=2, stragglers=(late,)))
-    searched = job_causes(View(open_job(tmp_path)))
-    requests = everything(searched)
-    activities = [[searched.activity(one) for one in request.labels] for request in requests]
-    columns = [
-        (searched.points(request.labels), request.targets, ranks)
-        for request, ranks in zip(requests, activities, strict=True)
-    ]
-    whole = [parts_of(explain(*one)) for one in columns]
-    looked: list[int] = []
+    whole = explained(tmp_path)
     first_look = segments.first_look
 
     def counted(*of_job: Any) -> FirstLook:
-        looked.append(1)
         found = first_look(*of_job)
-        assert {one.dtype.itemsize for one in found.times.values()} == {8 if wide else 4}
+        sizes = {one.dtype.itemsize for one in found.times.values() if one.any()}
+        assert sizes <= {8 if wide else 4}
         return found
 
     monkeypatch.setattr(segments, "first_look", counted)
-    monkeypatch.setattr(segments, "_MAX_CELLS", 16)  # few targets at a time
-    monkeypatch.setattr(segments, "_FEW", 0)
+    monkeypatch.setattr(segments, "_MAX_CELLS", 16)
     monkeypatch.setattr(segments, "_MOST_NS", -1 if wide else segments._MOST_NS)
 
-    assert [parts_of(explain(*one, is_large=True)) for one in columns] == whole
-    assert looked
+    assert explained(tmp_path) == whole
+
+
+def explained(directory: Path) -> list[list[list[object]]]:
+    """Segments of all requests of a job."""
+    searched = job_causes(View(open_job(directory)))
+    return [
+        parts_of(
+            explain(
+                searched.points(request.labels),
+                request.targets,
+                [searched.activity(label) for label in request.labels],
+            )
+        )
+        for request in everything(searched)
+    ]
 
 
 def parts_of(found: Segments) -> list[list[object]]:
