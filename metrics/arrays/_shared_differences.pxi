@@ -113,6 +113,7 @@ cdef class _Pair:
 cdef enum:
     MOST_BINS = 1 << 15
     FEW_CELLS = 1 << 13  # up to which pairs are sorted: most bins would be empty
+    PART_SHIFT = 3  # of the number of parts of a bin
     IN_BLOCK = 128  # bins of which the largest bound is kept, so that few are looked at
     MOST_FOUND = 16
 
@@ -126,10 +127,11 @@ cdef struct Best:
 cdef class _Bins:
     """Differences of ends of like calls by bin, and an upper bound of the votes of each bin.
 
-    ``bound`` is that of windows that begin in a bin: the votes of the bin and the next, until the
-    bin is looked at. Then it is the most votes of a window, which ``best`` describes.
+    ``bound`` is that of windows that begin in a bin: the votes of all parts of bins that one may lie
+    in, until the bin is looked at. Then it is the most votes of a window, which ``best`` describes.
     """
 
+    cdef _Pair pair
     cdef int64_t low, bin_ns
     cdef int shift
     cdef Py_ssize_t bins, cells
@@ -140,7 +142,7 @@ cdef class _Bins:
     cdef Py_ssize_t* first
     cdef uint8_t* known
     cdef Best* best
-    cdef Cell* cell
+    cdef Cell* cell  # those of all bins that are kept, or of those that are looked at
     cdef uint64_t* number  # of bins that are kept; NULL: all are
     cdef int64_t[MOST_FOUND] taken
     cdef Py_ssize_t num_taken
@@ -178,7 +180,7 @@ cdef class _Bins:
         if span < mine:  # no two clocks count over more than all of int64
             return 0
         self.low = <int64_t> (<uint64_t> pair.end[0] - <uint64_t> pair.other_end[others - 1])
-        self.shift = 0
+        self.pair, self.shift = pair, 0
         while (<int64_t> 1 << self.shift) < self.bin_ns or (span >> self.shift) >= MOST_BINS:
             self.shift += 1
         self.bins = <Py_ssize_t> (span >> self.shift) + 1
@@ -190,7 +192,6 @@ cdef class _Bins:
             return 0
         with nogil:
             for i in range(self.bins):
-                self.bound[i] += self.bound[i + 1]
                 if self.first[min(i + 2, self.bins)] - self.first[i] < self.fewest:
                     self.bound[i] = 0
             for i in range(self.bins // IN_BLOCK + 1):
@@ -241,47 +242,77 @@ cdef class _Bins:
                     self.number[at], self.first[at] = self.number[at - 1] + 1, i
                 at += 1
                 self.number[at], self.first[at] = place, i
-                self.known[at] = 2  # it is sorted
             self.bound[at] += _above_log(1.0 + self.cell[i].longer / self.fine_ns) + self.least
         self.bins = at + 1
         self.first[self.bins] = self.cells
+        for i in range(self.bins):
+            self.bound[i] += self.bound[i + 1]
         return 0
 
     cdef int fill_many(self, _Pair pair) except -1:
-        """Count the pairs of each bin before they are put there."""
-        cdef Py_ssize_t i, j, count = pair.count
-        cdef uint64_t place
+        """Count the pairs of each bin, of which few are looked at: parts of bins bound its votes."""
+        cdef Py_ssize_t i, j, parts = self.bins << PART_SHIFT
+        cdef int shift = max(self.shift - PART_SHIFT, 0)
+        cdef Py_ssize_t touched = (self.bin_ns >> shift) + 2  # parts that a window lies in, at most
+        cdef uint64_t apart, bins = <uint64_t> self.bins
+        cdef double by_fine = 1 / self.fine_ns, votes = 0
+        cdef float* part = <float*> calloc(parts + touched, sizeof(float))
         self.allocate(self.bins)
+        if part == NULL:
+            raise MemoryError
         pair.index_others()
         with nogil:
-            for i in range(count):
+            for i in range(pair.count):
                 j = pair.first[_row_of(pair.what[i])]
                 while j >= 0:
-                    place = self.bin_of(pair.end[i], pair.other_end[j])
-                    if pair.what[i] == pair.other_what[j] and place < <uint64_t> self.bins:
-                        self.bound[place] += (
-                            _above_log(1.0 + pair.longer(i, j) / self.fine_ns) + self.least
+                    apart = <uint64_t> pair.end[i] - <uint64_t> pair.other_end[j] - <uint64_t> self.low
+                    if pair.what[i] == pair.other_what[j] and (apart >> self.shift) < bins:
+                        part[apart >> shift] += <float> (
+                            _above_log(1.0 + pair.longer(i, j) * by_fine) + self.least
                         )
-                        self.first[place + 2] += 1
+                        self.first[(apart >> self.shift) + 1] += 1
                     j = pair.then[j]
-            for i in range(2, self.bins + 3):
-                self.first[i] += self.first[i - 1]
-            self.cells = self.first[self.bins + 2]
-        if self.cells < self.fewest:
-            return 0
-        self.cell = <Cell*> malloc(self.cells * sizeof(Cell))
-        if self.cell == NULL:
+            for i in range(self.bins):
+                self.first[i + 1] += self.first[i]
+            for i in range(touched - 1):
+                votes += part[i]
+            for i in range(parts):
+                votes += part[i + touched - 1]
+                if votes > self.bound[i >> PART_SHIFT]:
+                    self.bound[i >> PART_SHIFT] = votes
+                votes -= part[i]
+            for i in range(self.bins):
+                self.bound[i] *= 1.01  # a sum of 100,000 floats may be too small by less than this
+        free(part)
+        self.cells = self.first[self.bins]
+        return 0
+
+    cdef int gather(self, Py_ssize_t place, Py_ssize_t held) except -1:
+        """Collect the pairs of a bin and the next one, both of which are of ascending times."""
+        cdef _Pair pair = self.pair
+        cdef Py_ssize_t i, j, begin = 0, found = 0, last = pair.others - 1
+        cdef uint64_t low = <uint64_t> place << self.shift, high = (<uint64_t> place + 2) << self.shift
+        cdef uint64_t since, apart  # from the lowest difference on: no number is below 0
+        cdef Cell* cell = <Cell*> realloc(self.cell, max(held, 1) * sizeof(Cell))
+        if cell == NULL:
             raise MemoryError
+        self.cell = cell
         with nogil:
-            for i in range(count):
-                j = pair.first[_row_of(pair.what[i])]
-                while j >= 0:
-                    place = self.bin_of(pair.end[i], pair.other_end[j])
-                    if pair.what[i] == pair.other_what[j] and place < <uint64_t> self.bins:
-                        self.cell[self.first[place + 1]].apart = pair.end[i] - pair.other_end[j]
-                        self.cell[self.first[place + 1]].longer = pair.longer(i, j)
-                        self.first[place + 1] += 1
-                    j = pair.then[j]
+            for i in range(pair.count):
+                since = <uint64_t> pair.end[i] - <uint64_t> self.low
+                while begin <= last and since - <uint64_t> pair.other_end[begin] >= high:
+                    begin += 1
+                j = begin
+                while j <= last:
+                    apart = since - <uint64_t> pair.other_end[j]
+                    if apart < low:
+                        break
+                    if pair.what[i] == pair.other_what[j]:
+                        cell[found].apart = pair.end[i] - pair.other_end[j]
+                        cell[found].longer = pair.longer(i, j)
+                        found += 1
+                    j += 1
+        _sort_cells(cell, found)
         return 0
 
     cdef void renew(self, Py_ssize_t block) noexcept nogil:
@@ -320,19 +351,15 @@ cdef class _Bins:
         cdef Py_ssize_t i, start = self.first[place], begin, stop = 0, middle
         cdef Py_ssize_t next_bins = place + 2 if place + 2 <= self.bins else self.bins
         cdef Py_ssize_t held = self.first[next_bins] - start, own = self.first[place + 1] - start
-        cdef Cell* cell = &self.cell[start]
+        cdef Cell* cell
         cdef double* prefix = <double*> malloc((held + 1) * sizeof(double))
         cdef double votes
         cdef Best* best = &self.best[place]
         if prefix == NULL:
             raise MemoryError
-        # bins are sorted one by one: of two neighbours either may be looked at first
-        if not self.known[place] & 2:
-            _sort_cells(cell, own)
-            self.known[place] |= 2
-        if own < held and not self.known[place + 1] & 2:
-            _sort_cells(cell + own, held - own)
-            self.known[place + 1] |= 2
+        if self.number == NULL:
+            self.gather(place, held)
+        cell = self.cell if self.number == NULL else &self.cell[start]
         with nogil:
             prefix[0] = 0.0
             for i in range(held):
@@ -351,7 +378,7 @@ cdef class _Bins:
                 best.median = <double> cell[middle].apart
                 if (stop - begin) % 2 == 0:
                     best.median = (<double> cell[middle - 1].apart + best.median) / 2
-            self.known[place] |= 1
+            self.known[place] = True
             self.bound[place] = best.votes
             self.renew(place // IN_BLOCK)
         free(prefix)
@@ -367,7 +394,7 @@ cdef class _Bins:
             place = self.number[i] if self.number != NULL else i
             if place > (apart + 3 * self.bin_ns - self.low) >> self.shift:
                 break
-            if place >= low and self.known[i] & 1:
+            if place >= low and self.known[i]:
                 self.look_at(i)
             i += 1
         return 0
@@ -379,8 +406,8 @@ cdef Py_ssize_t _shared(
 ) except -1:
     """Write differences of ends that many pairs of like calls of two queues share; count them.
 
-    A window of ``bin_ns`` has no more votes than the two bins that it lies in, so that only bins
-    that may hold the most are looked at pair by pair.
+    A window of ``bin_ns`` has no more votes than the parts of bins that it lies in, so that only
+    bins that may hold the most are looked at pair by pair.
     """
     cdef _Bins bins = _Bins()
     cdef Py_ssize_t place, count = 0
@@ -394,7 +421,7 @@ cdef Py_ssize_t _shared(
         place = bins.largest()
         if place < 0:
             break
-        if not bins.known[place] & 1:
+        if not bins.known[place]:
             bins.look_at(place)
             continue
         found[count].votes, found[count].ahead = bins.best[place].votes, bins.best[place].median
