@@ -44,6 +44,12 @@ _TABLE: Final = (
     Fact("launches", "host event that launched each device event", "device events"),
     Fact("step_of_work", "step of each device event", "device events", ("steps", "launches")),
     Fact("busy", "merged times of each class of work", "device events", ("classes",)),
+    Fact(
+        "sums",
+        "time of each kind of device work",
+        "device events",
+        ("classes", "step_of_work"),
+    ),
     Fact("groups", "communicators that files name", "ranks times communicators"),
     Fact(
         "calls",

@@ -1,6 +1,6 @@
 # Passes over the device work of one rank, each in place of tens of calls of numpy: a part of
-# `_passes.pyx`. `rank_time/idle_causes.py` implements the same with sets of intervals, with full
-# documentation and equal results.
+# `_passes.pyx`. `rank_time/idle_causes.py` and `rank_facts.py` implement the same with sets of intervals,
+# with full documentation and equal results.
 
 ctypedef const int64_t[::1] Times
 
@@ -186,3 +186,79 @@ def split_by_sets(times, sets, markers, steps):
                 _add(&sums, every if chosen < 0 else chosen, moment, until)
                 moment = until
     return found, by_step
+
+
+cdef enum:
+    KINDS = 4
+    STATES = 16
+    CLASSES = 3
+
+
+def device_sums(work, windows, int64_t[:, ::1] named, int64_t[:, ::1] of_kind, int64_t[:, ::1] states):
+    """Add up device work by name and class and by kind, and the time of each combination of kinds.
+
+    See ``rank_facts.py``.
+
+    Args:
+        work: starts in order, durations, names, classes and kinds of device events.
+        windows: starts and ends, disjoint and in order.
+        named: of each name and class, events that start inside a window, and the durations of all
+            inside of windows; zeros at first.
+        of_kind: the same of each kind.
+        states: time of each combination of kinds [window, state], likewise.
+
+    Returns:
+        Whether starts are in order; if not, the sums are none.
+    """
+    cdef Times begun, lasted, first, last
+    cdef const int32_t[::1] name
+    cdef const int8_t[::1] cls, kind
+    begun, lasted, name, cls, kind = work
+    first, last = windows
+    cdef Py_ssize_t event, place, at = 0, now = 0, key, count = first.shape[0]
+    cdef int state, one
+    cdef int64_t moment = 0, until, end, before = INT64_MIN, inside
+    cdef int64_t[KINDS] reach
+    cdef bint is_ordered = True
+    for one in range(KINDS):
+        reach[one] = INT64_MIN
+    with nogil:
+        for event in range(begun.shape[0] + 1):
+            until = begun[event] if event < begun.shape[0] else INT64_MAX
+            if until < before:
+                is_ordered = False
+                break
+            before = until
+            while moment < until:  # what runs until the event begins
+                end, state = until, 0
+                for one in range(KINDS):
+                    if reach[one] > moment:
+                        state |= 1 << one
+                        end = min(end, reach[one])
+                if not state:
+                    moment = until
+                    break
+                while now < count and last[now] <= moment:
+                    now += 1
+                place = now
+                while place < count and first[place] < end:
+                    states[place, state] += min(end, last[place]) - max(moment, first[place])
+                    place += 1
+                moment = end
+            if event == begun.shape[0]:
+                break
+            moment, end = until, until + lasted[event]
+            reach[kind[event]] = max(reach[kind[event]], end)
+            while at < count and last[at] <= until:
+                at += 1
+            key = (<Py_ssize_t> name[event] + 1) * CLASSES + cls[event]
+            if at < count and first[at] <= until:
+                named[0, key] += 1
+                of_kind[0, kind[event]] += 1
+            place, inside = at, 0
+            while place < count and first[place] < end:
+                inside += min(end, last[place]) - max(until, first[place])
+                place += 1
+            named[1, key] += inside
+            of_kind[1, kind[event]] += inside
+    return is_ordered

@@ -11,14 +11,23 @@ import numpy as np
 from msgspec import Struct
 
 from ccltui.metrics.arrays.intervals import Intervals, union
+from ccltui.metrics.facts import fact
 from ccltui.metrics.model.calls import Calls
-from ccltui.metrics.model.classify import COMM, classes_of
-from ccltui.metrics.model.rank_facts import RankFacts, remembered
+from ccltui.metrics.model.classify import COMM, COMP, MEM, classes_of
+from ccltui.metrics.model.rank_facts import (
+    OTHER,
+    DeviceSums,
+    DeviceTimes,
+    RankFacts,
+    Work,
+    WorkTable,
+    device_sums,
+    remembered,
+)
 from ccltui.metrics.model.rank_steps import Step, covering
-from ccltui.parsers.array_types import I8, I32, I64, Bool
+from ccltui.parsers.array_types import I64, Bool
 from ccltui.parsers.columns import UNTIMED, RankTrace
 
-_NUM_CLASSES: Final = 3
 RankSum = Callable[["RankView"], object]
 """Function that keeps few numbers of a rank with `RankView.sum_up`."""
 
@@ -28,57 +37,9 @@ def of_rank(make: RankSum) -> Callable[[object, RankView], object]:
     return lambda _, rank: make(rank)
 
 
-def totals(rank: RankView) -> tuple[int, ...]:
-    """Return the lengths of the measured times of a rank, which several metrics ask for."""
-    return rank.comm_ns, rank.comp_ns, rank.mem_ns, rank.occupied_ns, rank.exposed_ns
-
-
-class WorkTable(Struct, frozen=True):
-    """Device work of one rank, one row for each distinct name and class; arrays of one length.
-
-    ``name`` is the string id (-1 without a name), ``kind`` the class, ``calls`` the number of
-    rows that started inside the windows, ``total_ns`` the sum of durations inside the windows:
-    time in which two streams run is counted twice.
-    """
-
-    name: I32
-    kind: I8
-    calls: I64
-    total_ns: I64
-
-    def rows(self) -> Iterator[tuple[int, int, int, int]]:
-        """Return name, class, calls and time of each row."""
-        columns = (self.name, self.kind, self.calls, self.total_ns)
-        return zip(*(column.tolist() for column in columns), strict=True)
-
-
-def work_by_name(
-    trace: RankTrace, classes: I8, *, starts_inside: Bool, clipped_ns: I64
-) -> WorkTable:
-    """Sum the device work of a rank by name and class.
-
-    Args:
-        trace: the columns of the rank.
-        classes: class of each row of ``gpu``.
-        starts_inside: which rows of ``gpu`` start inside the windows.
-        clipped_ns: duration of each row of ``gpu`` inside the windows.
-
-    Returns:
-        The table, its rows in ascending order of string id and class.
-    """
-    gpu = trace.group("gpu")
-    key = (gpu.name.astype(np.int64) + 1) * _NUM_CLASSES + classes
-    size = (len(trace.strings) + 1) * _NUM_CLASSES
-    calls = np.bincount(key[starts_inside], minlength=size)
-    # bincount sums in float64, which is exact for whole nanoseconds up to 104 days
-    total = np.bincount(key, weights=clipped_ns, minlength=size).astype(np.int64)
-    rows = np.flatnonzero((calls > 0) | (total > 0))
-    return WorkTable(
-        name=(rows // _NUM_CLASSES - 1).astype(np.int32),
-        kind=(rows % _NUM_CLASSES).astype(np.int8),
-        calls=calls[rows].astype(np.int64),
-        total_ns=total[rows],
-    )
+def totals(rank: RankView) -> DeviceSums:
+    """Return the sums of the device work of a rank, which several metrics ask for."""
+    return rank.device_sums()
 
 
 _T = TypeVar("_T")
@@ -400,30 +361,57 @@ class RankView:
         """Measured time in collective kernels without computation and copies."""
         return self.comm - self.useful
 
+    def device_sums(self, *, named: bool = False) -> DeviceSums:
+        """Return the sums of device work; with ``named`` other computation than that is OTHER."""
+        return self.sum_up(("device_sums", named), lambda: self._device_sums(named=named))
+
+    @fact("sums")
+    def _device_sums(self, *, named: bool) -> DeviceSums:
+        classes, gpu = self.facts.classes, self.trace.group("gpu")
+        kinds = classes
+        if named:
+            kinds = np.where((kinds == COMP) & ~self.facts.named_compute, np.int8(OTHER), kinds)
+        if self.selection.chosen is not None:
+            kinds = np.where((kinds == COMM) & ~self.comm_rows, np.int8(OTHER), kinds)
+        work = Work(gpu, classes, kinds, len(self.trace.strings))
+        return device_sums(work, self.step_windows, self.windows)
+
+    @property
+    def times(self) -> DeviceTimes:
+        """Time of each combination of kinds of device work, by step."""
+        return self.device_sums().times
+
     @property
     def comm_ns(self) -> int:
         """Length of `comm`."""
-        return self.sum_up("comm_ns", lambda: self.comm.total_ns)
+        return self.times.any_of(COMM)
 
     @property
     def comp_ns(self) -> int:
         """Length of `comp`."""
-        return self.sum_up("comp_ns", lambda: self.comp.total_ns)
+        return self.times.any_of(COMP)
 
     @property
     def mem_ns(self) -> int:
         """Length of `mem`."""
-        return self.sum_up("mem_ns", lambda: self.mem.total_ns)
+        return self.times.any_of(MEM)
 
     @property
     def occupied_ns(self) -> int:
         """Length of `occupied`."""
-        return self.sum_up("occupied_ns", lambda: self.occupied.total_ns)
+        return self.times.busy_ns
 
     @property
     def exposed_ns(self) -> int:
         """Length of `exposed`."""
-        return self.sum_up("exposed_ns", lambda: self.exposed.total_ns)
+        return self.times.any_of(COMM, COMP, MEM) - self.times.any_of(COMP, MEM)
+
+    @property
+    def span_idle_ns(self) -> int:
+        """Time from the first window to the end of the last in which the device does nothing."""
+        if len(self.windows) == 1:
+            return self.window_ns - self.occupied_ns
+        return self.sum_up("span_idle_ns", lambda: (self.span - self.facts.device_work).total_ns)
 
     @cached_property
     def named_comp(self) -> Intervals:
@@ -467,15 +455,7 @@ class RankView:
     @property
     def work_by_name(self) -> WorkTable:
         """Device work in the windows, summed by name and class."""
-        return self.sum_up(
-            "work_by_name",
-            lambda: work_by_name(
-                self.trace,
-                self.facts.classes,
-                starts_inside=self.starts_inside,
-                clipped_ns=self.clipped_ns,
-            ),
-        )
+        return self.device_sums().work
 
     def covered_by_step(self, part: Intervals) -> dict[int, int]:
         """Return the ns of each measured step that ``part`` covers, by step id; empty if none."""
@@ -484,20 +464,12 @@ class RankView:
         covered = part.within(starts, ends)
         return dict(zip([step for step, _, _ in rows], covered.tolist(), strict=True))
 
-    def num_started(self, rows: Bool) -> int:
-        """Count the rows of ``gpu`` in a mask that start inside the windows."""
-        return int((self.starts_inside & rows).sum())
-
     def num_untimed(self, *kinds: int) -> int:
         """Count the device events of some classes with impossible times, by their launches."""
         if not self.facts.has_untimed:
             return 0
         inside = self.contains(self.trace.group(UNTIMED).start_ns)
         return int((inside & np.isin(classes_of(self.trace, UNTIMED), kinds)).sum())
-
-    def summed_ns(self, rows: Bool) -> int:
-        """Sum the durations of the rows of ``gpu`` in a mask, clipped to the windows."""
-        return int(self.clipped_ns.take(np.flatnonzero(rows)).sum())
 
     def forget_intervals(self) -> None:
         """Free cached arrays of the size of ``gpu``; the next use computes them again.

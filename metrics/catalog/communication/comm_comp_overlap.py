@@ -11,7 +11,7 @@ from msgspec.structs import astuple
 from ccltui.metrics.arrays.statistics import milliseconds, over_ranks, ratio
 from ccltui.metrics.device.device_time import device_answer, device_ranks
 from ccltui.metrics.metric import metric
-from ccltui.metrics.model.classify import COMM, COMP
+from ccltui.metrics.model.classify import COMM, COMP, MEM
 from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.workload.call_parts import Split, by_dim, by_group, by_type, parts_of
@@ -73,7 +73,7 @@ def _is_named(view: View) -> bool:
         "streams, summed over ranks."
     ),
     needs=("GPU kernels", "collective kernels"),
-    facts=("busy", "calls"),
+    facts=("busy", "calls", "sums"),
     keys=(
         "comm_time_ms",
         "comp_time_ms",
@@ -173,23 +173,22 @@ def _measured_of(view: View, rank: RankView, *, named: bool) -> tuple[Overlap, d
 
 def measure(rank: RankView, *, named: bool = False) -> Overlap:
     """Communication, computation and their overlap on one rank, over its windows."""
-    comp = rank.named_comp if named else rank.comp
-    comm_rows = rank.comm_rows
-    comp_rows = rank.facts.named_compute if named else rank.facts.classes == COMP
+    sums = rank.device_sums(named=named)
+    times, untimed = sums.times, rank.num_untimed
+    comm, comp = times.any_of(COMM), times.any_of(COMP)
     return Overlap(
         window=rank.window_ns,
-        comm=rank.comm.total_ns,
-        comp=comp.total_ns,
-        mem=rank.mem.total_ns,
-        overlap=(rank.comm & comp).total_ns,
-        idle=rank.window_ns - rank.occupied.total_ns,
-        comm_sum=rank.summed_ns(comm_rows),
-        comp_sum=rank.summed_ns(comp_rows),
+        comm=comm,
+        comp=comp,
+        mem=times.any_of(MEM),
+        overlap=comm + comp - times.any_of(COMM, COMP),
+        idle=rank.window_ns - times.busy_ns,
+        comm_sum=sums.summed_ns[COMM],
+        comp_sum=sums.summed_ns[COMP],
         span=rank.span.total_ns,
-        span_idle=(rank.span - rank.facts.device_work).total_ns,
-        num_comm=rank.num_started(comm_rows)
-        + (rank.num_untimed(COMM) if rank.selection.chosen is None else 0),
-        num_comp=rank.num_started(comp_rows) + (0 if named else rank.num_untimed(COMP)),
+        span_idle=rank.span_idle_ns,
+        num_comm=sums.started[COMM] + (untimed(COMM) if rank.selection.chosen is None else 0),
+        num_comp=sums.started[COMP] + (0 if named else untimed(COMP)),
     )
 
 

@@ -12,7 +12,7 @@ from ccltui.metrics.device.device_time import (
     require_communication_on_device,
 )
 from ccltui.metrics.metric import metric
-from ccltui.metrics.model.classify import COMP
+from ccltui.metrics.model.classify import COMM
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.rank_view import of_rank, totals
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         "streams; 0 where there are kernels but no collectives."
     ),
     needs=("GPU kernels",),
-    facts=("busy", "calls"),
+    facts=("calls", "sums"),
     keys=(
         "communication_fraction",
         "communication_fraction_of_kernel_time",
@@ -41,10 +41,7 @@ if TYPE_CHECKING:
         "kernels_like_communication",
         "copies_between_devices",
     ),
-    sums=(
-        of_rank(totals),
-        lambda _, rank: (_times(rank), rank.work_by_name),
-    ),
+    sums=(of_rank(totals),),
     label="communication share",
     higher_is_better=False,
 )
@@ -79,16 +76,13 @@ _NAMES = ("comm", "busy", "window", "comm_sum", "kernel_sum")
 
 
 def _times(rank: RankView) -> dict[str, int]:
-    return rank.sum_up(_times, lambda: _times_of(rank))
-
-
-def _times_of(rank: RankView) -> dict[str, int]:
+    sums = rank.device_sums()
     return {
         "comm": rank.comm_ns,
         "busy": rank.occupied_ns,
         "window": rank.window_ns,
-        "comm_sum": rank.summed_ns(rank.comm_rows),
-        "kernel_sum": rank.summed_ns(rank.facts.classes <= COMP),
+        "comm_sum": sums.summed_ns[COMM],
+        "kernel_sum": sums.kernels_ns,
     }
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         "time that faster links could save."
     ),
     needs=("GPU kernels",),
-    facts=("busy", "calls"),
+    facts=("busy", "calls", "sums"),
     keys=(
         "exposed_ms",
         "exposed_pct_of_step",

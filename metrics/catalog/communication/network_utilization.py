@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         "all groups."
     ),
     needs=("GPU kernels", "collectives with sizes", "process groups"),
-    facts=("busy", "calls"),
+    facts=("calls", "sums"),
     keys=(
         "wire_GBps",
         "wire_GBps_while_communicating",

@@ -227,7 +227,7 @@ _ONE_SIDED: Final = "no collective that all its ranks wait for: sends and receiv
         "exposed time, share of waiting, lag, and the rank that waiting is due to."
     ),
     needs=("GPU kernels", "process groups", "2 ranks of one group"),
-    facts=("waits",),
+    facts=("sums", "waits"),
     keys=(
         "hidden_ratio",
         "comm_ms",

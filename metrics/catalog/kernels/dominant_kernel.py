@@ -49,7 +49,7 @@ Costs = dict[tuple[str, str], Cost]
         "kernels of one bare name count as one, and the details list the top twenty."
     ),
     needs=("GPU kernels",),
-    facts=("classes", "step_of_work"),
+    facts=("sums",),
     keys=(
         "dominant_share",
         "dominant_kernel",

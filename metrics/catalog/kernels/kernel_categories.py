@@ -44,7 +44,7 @@ class Part(Struct):
         "kernels, by rules for kernel names, and the share that no rule covers."
     ),
     needs=("GPU kernels",),
-    facts=("classes", "step_of_work"),
+    facts=("sums",),
     keys=(
         "gemm_share",
         "attention_share",

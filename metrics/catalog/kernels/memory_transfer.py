@@ -13,7 +13,7 @@ from msgspec import Struct
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.metric import metric
-from ccltui.metrics.model.classify import MEM, distinct, per_name
+from ccltui.metrics.model.classify import COMP, MEM, distinct, per_name
 from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.data_quality import guessed_steps, without_device_times
@@ -67,7 +67,7 @@ class Copies(Struct):
         "computes; the details list bytes, times and bandwidth by direction."
     ),
     needs=("device events",),
-    facts=("step_of_work", "busy"),
+    facts=("sums",),
     keys=(
         "uncovered_mem_ms",
         "uncovered_mem_pct_of_step",
@@ -79,7 +79,7 @@ class Copies(Struct):
     ),
     sums=(
         of_rank(totals),
-        lambda _, rank: (_copies(rank), _uncovered_ns(rank)),
+        lambda _, rank: _copies(rank),
     ),
     label="exposed copies",
     higher_is_better=False,
@@ -128,7 +128,7 @@ def memory_transfer(view: View) -> Result:
 
 
 def _uncovered_ns(rank: RankView) -> int:
-    return rank.sum_up(_uncovered_ns, lambda: (rank.mem - rank.comp).total_ns)
+    return rank.times.any_of(COMP, MEM) - rank.comp_ns
 
 
 def _copies(rank: RankView) -> Mapping[str, Copies]:
@@ -139,6 +139,8 @@ def _copies(rank: RankView) -> Mapping[str, Copies]:
 def _copies_of(rank: RankView) -> Mapping[str, Copies]:
     kinds: defaultdict[str, Copies] = defaultdict(Copies)
     gpu = rank.trace.group("gpu")
+    if not rank.device_sums().started[MEM]:
+        return kinds
     rows = np.flatnonzero((rank.facts.classes == MEM) & rank.starts_inside)
     names = {i: _kind_of(rank.trace.text(i)) for i in distinct(gpu.name[rows])}
     kind = per_name(rank.trace.strings, gpu.name[rows], names, KINDS.index("other"))

@@ -51,7 +51,7 @@ _SHOWN: Final = 30
         "experts."
     ),
     needs=("GPU kernels", "names of experts, routing or grouped products"),
-    facts=("calls",),
+    facts=("calls", "sums"),
     keys=(
         "moe_fraction",
         "moe_ms",
@@ -117,11 +117,11 @@ def _sums(view: View, rank: RankView) -> tuple[dict[str, int], dict[str, int]]:
 
 def _sums_of(view: View, rank: RankView) -> tuple[dict[str, int], dict[str, int]]:
     matched: defaultdict[str, int] = defaultdict(int)
-    gpu, clipped = rank.trace.group("gpu"), rank.clipped_ns
     kernels, exchanging = rank.facts.classes <= COMP, _expert_calls(view, rank)
     texts = few_texts(rank.trace.strings)
     if not exchanging.any() and texts is not None and not _is_any_named(texts):
-        return {"moe": 0, "comm": 0, "kernels": rank.summed_ns(kernels)}, {}
+        return {"moe": 0, "comm": 0, "kernels": rank.device_sums().kernels_ns}, {}
+    gpu, clipped = rank.trace.group("gpu"), rank.clipped_ns
     named = kernels & _by_name(rank, gpu.name, matched, clipped)
     inside = kernels & ~named & _inside_operators(rank, matched, kernels & ~named)
     exchange = exchanging & kernels & ~named & ~inside

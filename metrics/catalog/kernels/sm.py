@@ -32,10 +32,8 @@ class Weighted(Struct, frozen=True):
     weight: int = 0
 
     @classmethod
-    def of(cls, values: F64 | None, time_ns: I64, rows: Bool) -> Weighted:
-        """Weighted mean over the rows (mask) with a known value (not NaN); empty without values."""
-        if values is None:
-            return cls()
+    def of(cls, values: F64, time_ns: I64, rows: Bool) -> Weighted:
+        """Weighted mean over the rows (mask) with a known value (not NaN)."""
         known = np.flatnonzero(rows & ~np.isnan(values))
         weights = time_ns.take(known)
         return cls(float((values.take(known) * weights).sum()), int(weights.sum()))
@@ -57,7 +55,7 @@ class Weighted(Struct, frozen=True):
         "SMs. Where they were sampled, also clocks, power and temperature: medians."
     ),
     needs=("GPU kernels",),
-    facts=("classes", "step_of_work"),
+    facts=("sums",),
     keys=(
         "gpu_busy_ratio",
         "sm_coverage",
@@ -127,9 +125,13 @@ def _weighted(rank: RankView) -> tuple[Weighted, Weighted, int]:
 
 
 def _weighted_of(rank: RankView) -> tuple[Weighted, Weighted, int]:
-    rows, time = rank.facts.classes == COMP, rank.clipped_ns
-    reach, resident = (Weighted.of(one, time, rows) for one in (_coverage(rank), _occupancy(rank)))
-    return reach, resident, int(time[rows].sum())
+    def weighted(values: F64 | None) -> Weighted:
+        if values is None:
+            return Weighted()
+        return Weighted.of(values, rank.clipped_ns, np.asarray(rank.facts.classes == COMP))
+
+    computing = rank.device_sums().summed_ns[COMP]
+    return weighted(_coverage(rank)), weighted(_occupancy(rank)), computing
 
 
 def _counters(rank: RankView) -> dict[str, float | None]:

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 from ccltui.metrics.arrays.statistics import mean, milliseconds, over_ranks, ratio
 from ccltui.metrics.device.device_time import device_ranks, device_reasons
 from ccltui.metrics.metric import metric
+from ccltui.metrics.model.classify import COMP
 from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.provenance import answer
 from ccltui.metrics.view.rank_view import of_rank, totals
 
 if TYPE_CHECKING:
+    from ccltui.metrics.model.classify import COMP
     from ccltui.metrics.view.job_view import View
-    from ccltui.metrics.view.rank_view import RankView
+from ccltui.metrics.view.rank_view import RankView
 
 
 @metric(
@@ -25,12 +27,9 @@ if TYPE_CHECKING:
         "even, and collectives are left out because waiting in them makes all totals equal."
     ),
     needs=("GPU kernels", "2 ranks"),
-    facts=("step_of_work", "busy"),
+    facts=("sums",),
     keys=("imbalance_ratio", "busiest_rank", "comp_time_ms", "per_step", "per_rank"),
-    sums=(
-        of_rank(totals),
-        lambda _, rank: _comp_by_step(rank),
-    ),
+    sums=(of_rank(totals),),
     label="computation imbalance",
     higher_is_better=False,
 )
@@ -85,7 +84,7 @@ def _per_step(ranks: list[RankView]) -> dict[str, dict[str, Any]]:
 
 def _comp_by_step(rank: RankView) -> dict[int, int]:
     """Return the computation of a rank in each step in ns, by step id."""
-    return rank.sum_up(_comp_by_step, lambda: rank.covered_by_step(rank.comp))
+    return rank.times.by_step(COMP)
 
 
 def _uneven_windows(ranks: list[RankView]) -> list[str]:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         "the class of the largest difference and who causes it, or why that is not known."
     ),
     needs=("GPU kernels of all ranks", "2 ranks"),
-    facts=("verdict",),
+    facts=("sums", "verdict"),
     keys=(
         "verdict",
         "confidence",

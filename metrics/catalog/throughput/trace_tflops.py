@@ -71,7 +71,7 @@ class Products(Struct):
         "recomputation."
     ),
     needs=("operators with shapes (record_shapes=True), or an execution trace",),
-    facts=("classes", "step_of_work"),
+    facts=("sums",),
     keys=(
         "trace_tflops",
         "total_flops",
@@ -153,7 +153,7 @@ def _only_issued(rank: RankView, products: Products) -> Reason | None:
     """
     if not rank.facts.has_kernels:
         return None
-    kernels = rank.num_started(np.asarray(rank.facts.classes == COMP))
+    kernels = rank.device_sums().started[COMP]
     if products.num_counted <= 2 * kernels:
         return None
     text = (

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         "class, place, cost, what fixing it saves, and how sure that is."
     ),
     needs=("a recording of any kind",),
-    facts=("partition", "verdict", "slow_steps", "own_times"),
+    facts=("own_times", "partition", "slow_steps", "sums", "verdict"),
     keys=(
         "top_share",
         "headline",

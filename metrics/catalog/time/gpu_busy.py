@@ -9,9 +9,11 @@ from msgspec import Struct
 
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.device.device_time import device_answer, device_ranks
-from ccltui.metrics.findings.rank_time.partition import split_time
 from ccltui.metrics.metric import metric
+from ccltui.metrics.model.classify import COMM, COMP, MEM
+from ccltui.metrics.model.rank_facts import OTHER
 from ccltui.metrics.result import Result
+from ccltui.metrics.view.rank_view import of_rank, totals
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -49,7 +51,7 @@ class Busy(Struct):
         "collectives that wait for other ranks."
     ),
     needs=("GPU kernels",),
-    facts=("step_of_work", "busy"),
+    facts=("sums",),
     keys=(
         "gpu_busy_ratio",
         "useful_busy_ratio",
@@ -59,7 +61,7 @@ class Busy(Struct):
         "per_step",
         "per_rank",
     ),
-    sums=(lambda _, rank: _busy_of(rank),),
+    sums=(of_rank(totals),),
     label="GPU busy, waiting included",
     higher_is_better=True,
 )
@@ -96,14 +98,10 @@ def gpu_busy(view: View) -> Result:
 
 def _busy_of(rank: RankView) -> tuple[_Times, dict[int, _Times]]:
     """Return busy, useful and measured time of a rank in ns, and the same of each of its steps."""
-    return rank.sum_up(_busy_of, lambda: _measured(rank))
-
-
-def _measured(rank: RankView) -> tuple[_Times, dict[int, _Times]]:
-    measured = (rank.occupied, rank.useful, rank.windows)
-    busy, useful, window = (rank.covered_by_step(part) for part in measured)
-    steps = {step: (busy[step], useful[step], whole) for step, whole in window.items()}
-    return (split_time(rank).busy, rank.useful.total_ns, rank.window_ns), steps
+    times = rank.times
+    busy, useful = times.by_step(COMM, COMP, MEM, OTHER), times.by_step(COMP, MEM)
+    steps = {step: (busy[step], useful[step], ns) for step, ns in times.window_by_step.items()}
+    return (times.busy_ns, times.any_of(COMP, MEM), rank.window_ns), steps
 
 
 metric_cal = gpu_busy.document_of

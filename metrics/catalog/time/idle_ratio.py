@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         "kernel runs."
     ),
     needs=("GPU kernels",),
-    facts=("step_of_work", "busy"),
+    facts=("sums",),
     keys=(
         "idle_ratio",
         "idle_ms",
@@ -80,7 +80,7 @@ def _gaps(rank: RankView) -> _Gaps:
 def _gaps_of(rank: RankView) -> _Gaps:
     idle = rank.windows - rank.facts.device_work
     longest = int((idle.end_ns - idle.start_ns).max(initial=0))
-    return _Gaps(len(idle), longest, (rank.span - rank.facts.device_work).total_ns)
+    return _Gaps(len(idle), longest, rank.span_idle_ns)
 
 
 def _row(rank: RankView, idle: int) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.device.device_time import device_answer, device_ranks
@@ -14,6 +15,7 @@ from ccltui.metrics.findings.rank_time.partition import (
     total_of,
 )
 from ccltui.metrics.metric import metric
+from ccltui.metrics.model.classify import COMM, COMP, MEM
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.rank_view import of_rank
 
@@ -21,7 +23,16 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
     from ccltui.metrics.view.rank_view import RankView
 
-KINDS = ("comp", "comm", "mem", "comp_comm", "comp_mem", "comm_mem", "comp_comm_mem")
+_STATES: Final[Mapping[str, tuple[int, ...]]] = {
+    "comp": (COMP,),
+    "comm": (COMM,),
+    "mem": (MEM,),
+    "comp_comm": (COMP, COMM),
+    "comp_mem": (COMP, MEM),
+    "comm_mem": (COMM, MEM),
+    "comp_comm_mem": (COMP, COMM, MEM),
+}
+KINDS = tuple(_STATES)
 
 
 @metric(
@@ -32,7 +43,7 @@ KINDS = ("comp", "comm", "mem", "comp_comm", "comp_mem", "comm_mem", "comp_comm_
         "copies only."
     ),
     needs=("GPU kernels",),
-    facts=("step_of_work", "busy"),
+    facts=("sums",),
     keys=(
         "comp_ratio",
         "window_ms",
@@ -41,10 +52,7 @@ KINDS = ("comp", "comm", "mem", "comp_comm", "comp_mem", "comm_mem", "comp_comm_
         "exclusive_ms",
         "per_rank",
     ),
-    sums=(
-        of_rank(split_time),
-        lambda _, rank: exclusive_ns(rank),
-    ),
+    sums=(of_rank(split_time),),
     label="computation share",
     higher_is_better=True,
 )
@@ -76,24 +84,8 @@ def temporal_breakdown(view: View) -> Result:
 
 def exclusive_ns(rank: RankView) -> dict[str, int]:
     """Return the time in exactly this combination of kinds of work, in ns."""
-    return rank.sum_up(exclusive_ns, lambda: _exclusive_ns(rank))
-
-
-def _exclusive_ns(rank: RankView) -> dict[str, int]:
-    comp, comm, mem = rank.comp, rank.comm, rank.mem
-    both = comp & comm
-    all_three = (both & mem).total_ns
-    comp_mem, comm_mem = (comp & mem).total_ns - all_three, (comm & mem).total_ns - all_three
-    comp_comm = both.total_ns - all_three
-    return {
-        "comp": comp.total_ns - comp_comm - comp_mem - all_three,
-        "comm": comm.total_ns - comp_comm - comm_mem - all_three,
-        "mem": mem.total_ns - comp_mem - comm_mem - all_three,
-        "comp_comm": comp_comm,
-        "comp_mem": comp_mem,
-        "comm_mem": comm_mem,
-        "comp_comm_mem": all_three,
-    }
+    of_state = rank.times.exclusive_ns
+    return {kind: of_state[sum(1 << one for one in kinds)] for kind, kinds in _STATES.items()}
 
 
 metric_cal = temporal_breakdown.document_of

@@ -28,7 +28,7 @@ from ccltui.metrics.findings.causes.roots import (
     root_waiting,
 )
 from ccltui.metrics.findings.rank_time.idle_causes import causes_of
-from ccltui.metrics.model.classify import TYPES
+from ccltui.metrics.model.classify import COMM, COMP, MEM, TYPES
 from ccltui.metrics.unavailable import Refusal
 from ccltui.metrics.view import collective_selection
 from ccltui.metrics.view.collective_selection import (
@@ -457,19 +457,18 @@ def split_time(rank: RankView) -> TimeSplit:
 
 
 def _split(rank: RankView) -> TimeSplit:
-    comm, comp, mem = rank.comm, rank.comp, rank.mem
-    occupied_ns, window_ns = rank.occupied.total_ns, rank.window_ns
-    overlap = (comm & comp).total_ns
-    kernels = comm | comp
-    chosen = kernels.total_ns + (mem - kernels).total_ns
+    times = rank.times
+    comm, comp, kernels = times.any_of(COMM), times.any_of(COMP), times.any_of(COMM, COMP)
+    occupied, chosen = times.busy_ns, times.any_of(COMM, COMP, MEM)
+    overlap = comm + comp - kernels
     return TimeSplit(
-        window=window_ns,
-        idle=window_ns - occupied_ns,
-        comp_only=comp.total_ns - overlap,
-        comm_only=comm.total_ns - overlap,
+        window=rank.window_ns,
+        idle=rank.window_ns - occupied,
+        comp_only=comp - overlap,
+        comm_only=comm - overlap,
         overlap=overlap,
-        mem_only=chosen - kernels.total_ns,
-        other_comm=occupied_ns - chosen,
+        mem_only=chosen - kernels,
+        other_comm=occupied - chosen,
     )
 
 
