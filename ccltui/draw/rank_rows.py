@@ -135,9 +135,9 @@ class RankRow(Struct, frozen=True):
     """
 
     label: str
-    lanes: tuple[Lane, ...]
+    lanes: Sequence[Lane]
     streams: tuple[Stream, ...] = ()
-    only: tuple[Track, ...] | None = None
+    only: Sequence[Track] | None = None
     ink: int = Ink.COMPUTE
     pinned: bool = False
     note: str = ""
@@ -221,9 +221,9 @@ def grown(rows: Sequence[RankRow], room: int, *, merged: bool, steps: bool) -> l
         steps: Whether the steps have a row.
     """
     best = list(rows)
-    if merged:
-        return best
     room -= 2 if steps else 1
+    if merged or not _if_fits(best, room):  # of ten thousand ranks no lane is looked at
+        return best
     if any(_has_copies(row) for row in rows):
         best = _if_fits([replace(row, copies=_has_copies(row)) for row in best], room) or best
     for tall in range(2, _MOST_TALL + 1):

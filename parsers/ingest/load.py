@@ -20,9 +20,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 from msgspec import Struct, structs
@@ -57,6 +57,11 @@ if TYPE_CHECKING:
     from ccltui.parsers.discovery.discover import Capture, FoundFile
     from ccltui.parsers.ingest.rank_worker import Outcome
     from ccltui.parsers.ingest.worker_pool import WorkerPool
+
+
+T = TypeVar("T")
+_MOST_SHARED = 1 << 14
+"""Facts that are kept to be shared: those of a job of ten thousand ranks in groups of eight."""
 
 
 class TransferredRank(Struct, frozen=True):
@@ -95,7 +100,7 @@ def attach_columns(handed: TransferredRank, columns: StoredColumns) -> RankTrace
         found["events"] = later(columns.events, handed.facts.added_ns)
     if handed.facts.first_rank:
         found["collective_args"] = in_replica(columns.collective_args, handed.facts.first_rank)
-    return structs.replace(handed.facts, **found, place=handed.place)
+    return with_shared_facts(structs.replace(handed.facts, **found, place=handed.place))
 
 
 _PIECE = 4 << 20
@@ -209,7 +214,26 @@ def loaded(
 def shown(trace: RankTrace, found: FoundFile) -> RankTrace:
     """Return the trace with the path by which its file was found this time; none is stored."""
     source = msgspec.structs.replace(trace.source, path=found.path, real_path=found.real_path)
-    return structs.replace(trace, source=source)
+    return with_shared_facts(structs.replace(trace, source=source))
+
+
+def with_shared_facts(trace: RankTrace) -> RankTrace:
+    """Return the rank with one object for all facts that ranks before it state as well.
+
+    Threads, devices and communicators are alike on most ranks, and take 4 KB of each.
+    """
+    return structs.replace(
+        trace,
+        tracks=_first_equal(tuple(map(_first_equal, trace.tracks))),
+        process_groups=tuple(map(_first_equal, trace.process_groups)),
+        devices=_first_equal(trace.devices),
+    )
+
+
+@lru_cache(_MOST_SHARED)
+def _first_equal(fact: T) -> T:
+    """Return the first of all facts that are equal to this one."""
+    return fact
 
 
 def part_reader(found: FoundFile, directory: Path, key: str) -> PartReader:

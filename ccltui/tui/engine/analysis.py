@@ -99,6 +99,14 @@ def with_waiting(lanes: Mapping[str, Lane], view: View) -> dict[str, Lane]:
     return found
 
 
+def tracks_of(lanes: Mapping[str, Lane]) -> frozenset[str]:
+    """Return the names of the tracks in which any of the lanes has work."""
+    names = ("compute", "network", "both", "copies", "waiting", "bubble")
+    return frozenset(
+        name for name in names if any(len(getattr(one, name).start_ns) for one in lanes.values())
+    )
+
+
 def _track(busy: Intervals) -> Track:
     return Track.of(busy.start_ns, busy.end_ns)
 
@@ -392,6 +400,7 @@ def _with_lanes(findings: Findings, view: View, chosen: ViewOptions) -> Findings
     return replace(
         findings,
         lanes=lanes,
+        tracks=tracks_of(lanes),
         minimap=Minimap(tuple(lanes.values())),
         steps=steps,
         span=span_of(view, chosen, steps),
@@ -400,10 +409,11 @@ def _with_lanes(findings: Findings, view: View, chosen: ViewOptions) -> Findings
 
 
 def _with_communicators(findings: Findings, view: View, chosen: ViewOptions) -> Findings:
-    communicators = communicators_of(view, chosen)
+    communicators, lanes = communicators_of(view, chosen), with_waiting(findings.lanes, view)
     return replace(
         findings,
-        lanes=with_waiting(findings.lanes, view),
+        lanes=lanes,
+        tracks=tracks_of(lanes),
         communicators=communicators,
         matched=findings.generation,
         worst_first=worst_first(communicators),

@@ -85,7 +85,8 @@ class Channel:
             self._messages.close()
 
 
-_LARGE_BYTES: Final = 4096
+_LARGE_BYTES: Final = 128
+"""Bytes from which an array goes into the file: one of a message takes 600 more in memory."""
 _ALIGNED: Final = 64
 _mapped: weakref.WeakSet[FileMapping] = weakref.WeakSet()
 _mapped_lock: Final = threading.Lock()
@@ -99,7 +100,7 @@ def pack(thing: object, refer: Callable[[object], object]) -> tuple[bytes, IO[by
         refer: Returns a reference that is sent instead of an object, None for one sent whole.
 
     Returns:
-        The object as bytes, and the file of its arrays of at least 4096 bytes, None without any.
+        The object as bytes, and the file of its arrays of at least 128 bytes, None without any.
 
     Raises:
         OSError: There is no room for the file.

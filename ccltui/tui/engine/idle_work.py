@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from ccltui.parsers.machine_limits import trim_heap
 from ccltui.parsers.store.column_store import release
-from ccltui.tui.engine import array_transfer
+from ccltui.tui.engine import array_transfer, packed_findings
 
 if TYPE_CHECKING:
     from ccltui.parsers.job import Job
@@ -41,6 +41,7 @@ def release_memory(job: Job, *, heap: bool) -> None:
     """Release the pages of mapped columns and arrays, and with ``heap`` what was freed."""
     for trace in job.ranks:
         release(trace)
+    packed_findings.forget_details()
     array_transfer.release_pages()
     if heap:
         trim_heap()

@@ -114,18 +114,26 @@ class Changes(Struct, frozen=True):
 
     @classmethod
     def between(cls, before: Findings, now: Findings) -> Changes:
-        """Return the changes that turn ``before`` into ``now``."""
+        """Return the changes that turn ``before`` into ``now``, in few objects."""
+        # Imported where numpy is there already.
+        from ccltui.tui.engine.packed_findings import StructTable, packed  # noqa: PLC0415
+
         values = {
             name: value
             for name in _FIELDS
             if (value := getattr(now, name)) is not getattr(before, name)
         }
+        for name in ("lanes", "calls"):
+            if name in values:
+                values[name] = StructTable.of(values[name])
         if "metrics" in values:
             values["metrics"] = tuple(without_compute(metric) for metric in now.metrics)
         drops_results = not before.results.keys() <= now.results.keys()
         known = {} if drops_results else before.results
         results = {
-            name: result for name, result in now.results.items() if known.get(name) is not result
+            name: packed(result)
+            for name, result in now.results.items()
+            if known.get(name) is not result
         }
         return cls(values, results, drops_results)
 

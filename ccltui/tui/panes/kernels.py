@@ -188,10 +188,8 @@ class KernelsPane(ListPane[Work]):
 
     def why_unavailable(self, scene: Scene) -> str | None:
         """Return the reason: no device work is loaded."""
-        lanes = scene.findings.lanes.values()
-        if any(len(track.start_ns) for lane in lanes for track in (lane.compute, lane.network)):
-            return None
-        return "no device work is loaded"
+        is_there = scene.findings.has_work("compute", "network")
+        return None if is_there else "no device work is loaded"
 
     def why_no_rows(self, scene: Scene) -> str:
         """Return the reason; where hosts alone were recorded, where their operators are."""

@@ -189,8 +189,7 @@ class ParallelismPane(ListPane[Row]):
 
     def why_unavailable(self, scene: Scene) -> str | None:
         """Return the reason: no collective is loaded."""
-        networks = (lane.network for lane in scene.findings.lanes.values())
-        if scene.findings.communicators or any(len(one.start_ns) for one in networks):
+        if scene.findings.communicators or scene.findings.has_work("network"):
             return None
         return "no collective is loaded"
 

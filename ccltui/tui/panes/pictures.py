@@ -7,8 +7,8 @@ collective. The board of Ranks: the wait that ranks cause, nodes or groups acros
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar, overload
 
 import numpy as np
 
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from ccltui.tui.state.rank_lanes import HostLanes, Streams
 
 
+T = TypeVar("T")
 _TALL = 30
 """Rows of a pane from which two are used for the whole window."""
 _INKS = {"communication": Ink.TRANSFER, "copies": Ink.COPY}
@@ -205,23 +206,43 @@ def rank_rows(scene: Scene) -> list[RankRow]:
     only: Mapping[str, Track] | None = None if limited is None else limited.answer
     lanes, alone = scene.findings.lanes, limited is None and is_network_alone(scene)
     ink = _INKS.get(TIMELINE_STATE.of(scene.state).kernels, Ink.COMPUTE)
-    if alone:
-        only, ink = {label: lane.network for label, lane in lanes.items()}, Ink.TRANSFER
     return [
         RankRow(
             label=_label(scene, group),
-            lanes=tuple(lanes[rank] for rank in group),
+            lanes=_OfRanks(group, lanes.__getitem__),
             streams=(  # from the host down to the device, the calls next to what they launch
                 *(hosts[group[0]].rows if group[0] in hosts else ()),
                 *(streams.get(group[0], ()) if group[0] in scene.state.unfolded else ()),
             ),
             note=hosts[group[0]].note if group[0] in hosts else "",
-            only=_tracks(group, only),
-            ink=ink,
+            only=_OfRanks(group, lambda rank: lanes[rank].network)
+            if alone
+            else _tracks(group, only),
+            ink=Ink.TRANSFER if alone else ink,
             pinned=group[0] in scene.state.pins,
         )
         for group in _groups(scene)
     ]
+
+
+class _OfRanks(Sequence[T]):
+    """What the ranks of a row have, each made when the row is drawn: few rows are in view."""
+
+    def __init__(self, labels: Sequence[str], get: Callable[[str], T]) -> None:
+        self._labels = labels
+        self._get = get
+
+    def __len__(self) -> int:
+        return len(self._labels)
+
+    @overload
+    def __getitem__(self, row: int) -> T: ...
+    @overload
+    def __getitem__(self, row: slice) -> Sequence[T]: ...
+    def __getitem__(self, row: int | slice) -> T | Sequence[T]:
+        if isinstance(row, slice):
+            return type(self)(self._labels[row], self._get)
+        return self._get(self._labels[row])
 
 
 def is_network_alone(scene: Scene) -> bool:
@@ -229,8 +250,7 @@ def is_network_alone(scene: Scene) -> bool:
 
     Ranks then have rows of network alone, so that none is empty.
     """
-    lanes = scene.findings.lanes.values()
-    return not any(len(track.start_ns) for one in lanes for track in (one.compute, one.copies))
+    return not scene.findings.has_work("compute", "copies")
 
 
 def _label(scene: Scene, group: Sequence[str]) -> str:

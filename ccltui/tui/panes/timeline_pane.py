@@ -122,7 +122,7 @@ def _classes_legend(scene: Scene, *, narrow: bool) -> Line:
     first = 2 if is_network_alone(scene) else 0
     looks = [
         *list(zip(_CLASSES, _CLASS_NAMES[narrow], strict=True))[first:],
-        *((ink, names[narrow]) for track, ink, names in _PARTS if _has(scene, track)),
+        *((ink, names[narrow]) for track, ink, names in _PARTS if scene.findings.has_work(track)),
     ]
     causes = scene.colour and _unfolds(scene)
     if causes:
@@ -146,10 +146,6 @@ _CAUSE_NAMES: Final = (
 )
 """Colours of the host and of idle time; names at full length, and short: with all colours they
 leave the name of the pane its place on a line of 80 cells."""
-
-
-def _has(scene: Scene, track: str) -> bool:
-    return any(len(getattr(lane, track).start_ns) for lane in scene.findings.lanes.values())
 
 
 def _unfolds(scene: Scene) -> bool:

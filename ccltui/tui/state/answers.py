@@ -43,6 +43,7 @@ class Findings(Struct, frozen=True):
     calls: Mapping[str, RankCalls] = field(default_factory=dict)
     harm_ns: Mapping[str, int] = field(default_factory=dict)
     lanes: Mapping[str, Lane] = field(default_factory=dict)
+    tracks: frozenset[str] = frozenset()  # of `Lane`: those in which any rank has work
     minimap: Minimap | None = None  # overview of the lanes
     steps: tuple[Step, ...] = ()
     span: Span | None = None
@@ -56,6 +57,10 @@ class Findings(Struct, frozen=True):
     def is_matched(self) -> bool:
         """Whether the communicators belong to this generation."""
         return self.communicators is not None and self.matched == self.generation
+
+    def has_work(self, *tracks: str) -> bool:
+        """Whether any rank has work in one of these tracks of `Lane`."""
+        return bool(self.lanes) and not self.tracks.isdisjoint(tracks)
 
 
 A = TypeVar("A")

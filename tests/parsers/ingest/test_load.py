@@ -66,6 +66,15 @@ def test_workers_load_every_rank_and_the_second_time_maps_them(directory: Path) 
     assert [e.cached for e in second if isinstance(e, Loaded)] == [True] * 3
 
 
+def test_ranks_share_the_facts_in_which_they_agree(directory: Path) -> None:
+    for _ in range(2):  # from the files, then from the store
+        first, second, third = open_job(directory).ranks
+        assert [trace.tracks for trace in (second, third)] == [first.tracks] * 2
+        assert first.tracks
+        assert first.tracks is second.tracks is third.tracks
+        assert first.label != second.label
+
+
 def test_small_captures_may_be_read_in_this_process(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
