@@ -8,6 +8,8 @@ from importlib.util import find_spec
 
 import pytest
 
+from ccltui.tui.engine import background, server
+
 
 def said_by(code: str) -> str:
     """What a fresh Python prints."""
@@ -46,15 +48,22 @@ def test_modules_that_are_not_imported(module: str, absent: list[str]) -> None:
 def test_the_process_that_computes_imports_nothing_of_the_screen() -> None:
     code = """\
 import sys
+import importlib
 import ccltui.tui.engine.server, ccltui.tui.engine.analysis
-from ccltui.tui.engine import idle_work
 from ccltui.tui.state.query_kinds import of_traces
-idle_work.import_modules(idle_work.OF_ANSWERS)
+for name in ccltui.tui.engine.server.IMPORTED_WHEN_IDLE:
+    importlib.import_module(name)
 present = [name for name in ("textual", "rich", "asyncio") if name in sys.modules]
 print(len(of_traces()) > 20, present)
 """
 
     assert said_by(code) == "True []"
+
+
+def test_what_is_imported_when_idle_exists() -> None:
+    names = (*background.IMPORTED_WHEN_IDLE, *server.IMPORTED_WHEN_IDLE)
+
+    assert [name for name in names if find_spec(name) is None] == []
 
 
 def test_the_command_palette_and_tls_are_left_out_until_they_are_asked_for() -> None:

@@ -38,8 +38,8 @@ from ccltui.metrics.view.job_view import View
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers import numbers
 from ccltui.parsers.array_types import I64, Bool
-from ccltui.tui.engine.idle_work import release_memory
 from ccltui.tui.engine.messages import Fact, FindingsReady
+from ccltui.tui.engine.packed_findings import release_memory
 from ccltui.tui.state.answers import Answered, Findings, Span, Step, ViewQuery
 from ccltui.tui.state.communicator import (
     Communicator,

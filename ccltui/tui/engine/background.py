@@ -8,6 +8,7 @@ last one, however many ranks arrive and however fast.
 from __future__ import annotations
 
 import asyncio
+import importlib
 import subprocess
 import threading
 import time
@@ -100,6 +101,14 @@ _SETTLE_FACTOR = 3
 """While ranks are loading, pause `_SETTLE_S` before the next analysis, and at least so many times
 the duration of the last."""
 _AT_ONCE_S = 0.001
+IMPORTED_WHEN_IDLE: Final = (
+    "ccltui.tui.panes.collective_drawer",
+    "ccltui.tui.panes.event_drawer",
+    "ccltui.tui.input.picker",
+    "ccltui.tui.input.prompts",
+    "ccltui.tui.help_page",
+)
+"""Modules without which the first keys that use them would wait."""
 _TIDY_S = 2.0
 """Seconds from a key until memory that was mapped from a file is released."""
 
@@ -186,9 +195,9 @@ class Background:
     def _tidy(self, session: Session) -> None:
         self._tidying = False
         if session.job is not None:
-            from ccltui.tui.engine import idle_work  # noqa: PLC0415  (imports numpy)
+            from ccltui.tui.engine.packed_findings import release_memory  # noqa: PLC0415  (numpy)
 
-            idle_work.release_memory(session.job, heap=False)
+            release_memory(session.job, heap=False)
 
     def _after(self, seconds: float, act: Callable[[], None]) -> None:
         """Act once in the application's thread, unless the application ends before.
@@ -295,9 +304,8 @@ class Background:
             return
         self._last = session
         if not newest().busy:
-            from ccltui.tui.engine import idle_work  # noqa: PLC0415
-
-            idle_work.import_modules(idle_work.OF_SCREEN)
+            for name in IMPORTED_WHEN_IDLE:
+                importlib.import_module(name)
 
     def _analysed(self) -> Analysed | None:
         """Return the newest complete analysis, None before the first."""

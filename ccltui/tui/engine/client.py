@@ -239,7 +239,7 @@ class RemoteAnalyst:
         self, session: Session, post: Callable[[Fact], object], cancelled: Callable[[], bool]
     ) -> bool:
         """Run the analysis as `Analyst.run` does; restart a server process that ends, once."""
-        from ccltui.tui.engine import idle_work  # noqa: PLC0415  (imports numpy)
+        from ccltui.tui.engine.packed_findings import release_memory  # noqa: PLC0415  (imports numpy)
 
         if session.job is None or cancelled():
             return True
@@ -249,7 +249,7 @@ class RemoteAnalyst:
         for left in reversed(range(_TRIES)):
             try:
                 complete = self._run(session, post, cancelled)
-                idle_work.release_memory(session.job, heap=True)
+                release_memory(session.job, heap=True)
                 return complete
             except RankUnavailableError:
                 return self._run_locally(session, post, cancelled)

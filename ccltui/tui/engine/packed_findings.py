@@ -1,8 +1,9 @@
-"""Findings in few objects, however many ranks there are: what the process with the screen keeps.
+"""Findings in few objects, however many ranks there are, and the release of what is not in use.
 
 Of ten thousand ranks it draws some dozens at a time, and a pane reads the details of a few metrics.
 The numbers of all of them as objects of Python took 45 KB a rank, which is most of what a large job
-needs in that process. Here they are arrays of all ranks, and bytes; both come in a mapped file.
+needs in the process with the screen. Here they are arrays of all ranks, and bytes; both come in a
+mapped file.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import pickle
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ccltui.metrics.result import Result
+from ccltui.parsers.machine_limits import trim_heap
+from ccltui.parsers.store.column_store import release
+from ccltui.tui.engine import array_transfer
+
+if TYPE_CHECKING:
+    from ccltui.parsers.job import Job
 
 T = TypeVar("T", bound=Struct)
 _MOST_MADE: Final = 256
@@ -195,3 +202,13 @@ def packed(result: Result) -> Result:
     if details is result.details and inputs is result.inputs:
         return result
     return replace(result, details=details, inputs=inputs)
+
+
+def release_memory(job: Job, *, heap: bool) -> None:
+    """Release the pages of mapped columns and arrays, and with ``heap`` what was freed."""
+    for trace in job.ranks:
+        release(trace)
+    forget_details()
+    array_transfer.release_pages()
+    if heap:
+        trim_heap()

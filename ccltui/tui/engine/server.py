@@ -8,6 +8,7 @@ however that ends. Importing this imports little: the process is started before 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import multiprocessing
 import os
 import pickle
@@ -40,6 +41,11 @@ if TYPE_CHECKING:
     from ccltui.tui.state.session import Session
 
 
+IMPORTED_WHEN_IDLE: Final = (
+    "ccltui.metrics.inspection.event_report",
+    "ccltui.metrics.findings.causes.instance_report",
+)
+"""Modules without which the first answers of their kinds would wait."""
 _NO_MEMORY: Final = "out of memory"
 _NO_GENERATION: Final = -1
 
@@ -161,9 +167,8 @@ class _Server:
             return
         self._send(messages.RunFinished(run, complete))
         if complete:
-            from ccltui.tui.engine import idle_work  # noqa: PLC0415
-
-            idle_work.import_modules(idle_work.OF_ANSWERS)
+            for name in IMPORTED_WHEN_IDLE:
+                importlib.import_module(name)
 
     @contextlib.contextmanager
     def _interruption(self, *, allowed: bool) -> Iterator[None]:

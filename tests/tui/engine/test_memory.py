@@ -6,9 +6,9 @@ from fakes import Plan, full_job, literal_metrics
 
 from ccltui.metrics.registry import metrics
 from ccltui.metrics.view.job_view import View
-from ccltui.tui.engine import idle_work
 from ccltui.tui.engine.analysis import Analyst
 from ccltui.tui.engine.messages import Fact, FindingsReady
+from ccltui.tui.engine.packed_findings import release_memory
 from ccltui.tui.state.session import Session
 
 
@@ -48,6 +48,6 @@ def test_releasing_columns_that_are_not_mapped_has_no_effect() -> None:
     job = full_job(Plan())
     before = [trace.events["gpu"].start_ns.sum() for trace in job.ranks]
 
-    idle_work.release_memory(job, heap=True)
+    release_memory(job, heap=True)
 
     assert [trace.events["gpu"].start_ns.sum() for trace in job.ranks] == before
