@@ -2,8 +2,8 @@
 """Compiled loops over operations, pieces of work and values.
 
 ``step_replay.py``, ``line_operations.py``, ``call_table.py``, ``critical_path.py``,
-``rank_steps.py``, ``idle_causes.py``, ``reductions.py`` and ``by_column.py`` implement the same in Python, with full documentation and
-results that are equal to the bit. Indices in arguments are not checked against array bounds.
+``rank_steps.py``, ``idle_causes.py``, ``reductions.py`` and ``by_column.py`` implement the same in
+Python, with full documentation and results that are equal to the bit. Indices in arguments are not checked against array bounds.
 """
 
 from libc.math cimport INFINITY, NAN

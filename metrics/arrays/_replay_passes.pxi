@@ -544,8 +544,8 @@ def line_times(
     """Fill in what the segments of the lines of one rank take; see ``line_operations.py``.
 
     ``layouts`` are the edges of the operations of each, and kind, position, call and segment of all.
-    ``lines`` are layout, first kernel, number of kernels, origin, first call and first segment of
-    each, ``kernels`` start, reach, busy and idle sums, ``calls`` start, duration and the call
+    ``lines`` are layout, first kernel, number of kernels, origin, first call (of those of the rank)
+    and first segment of each, ``kernels`` start, reach, busy and idle sums, ``calls`` start, duration and the call
     before. ``found`` are compute and host of the segments of the rank, int64, and wait of its calls,
     [calls, 2]. Returns how many operations were early and how many were checked.
     """
@@ -562,13 +562,13 @@ def line_times(
     compute, host, wait = found
     cdef int64_t early = 0, checked = 0
     cdef int64_t origin, kernel, size, before, begins, reached, last_begins, late, ended, which
-    cdef int64_t last, waited = 0, through = 0, spent, first_call, first_segment
-    cdef int64_t never = INT64_MAX, row, held
+    cdef int64_t last, waited = 0, through = 0, spent, first_segment
+    cdef int64_t never = INT64_MAX, held
     cdef Py_ssize_t line, place, mine
     cdef bint recorded = start.shape[0] > 0
     if not layout.shape[0]:
         return 0, 0
-    first_call, first_segment = line_call[0], line_segment[0]
+    first_segment = line_segment[0]
     with nogil:
         for line in range(layout.shape[0]):
             origin, size, mine = line_origin[line], line_size[line], line_first[line]
@@ -614,12 +614,11 @@ def line_times(
                     late = begun[which] - reached
                     checked += 1
                     early += late < -tolerance
-                    row = which - first_call
-                    wait[row, 0] = max(late, 0)
-                    wait[row, 1] = 0
+                    wait[which, 0] = max(late, 0)
+                    wait[which, 1] = 0
                     if behind[which] >= 0:
                         ended = begun[behind[which]] + lasted[behind[which]]
                         if begun[which] - ended <= queued_ns:
-                            wait[row, 0] = 0
-                            wait[row, 1] = max(begun[which] - ended, 0)
+                            wait[which, 0] = 0
+                            wait[which, 1] = max(begun[which] - ended, 0)
     return early, checked

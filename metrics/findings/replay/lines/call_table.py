@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from ccltui.metrics.arrays.compiled import available
 from ccltui.metrics.arrays.reductions import (
+    counts_up,
     distinct_values,
     extremes_by,
     stable_order,
@@ -28,7 +29,7 @@ from ccltui.metrics.arrays.reductions import (
 )
 from ccltui.metrics.collectives.matching.match import LOW, RECV, SEND, Matches, MatchInput, Pairs
 from ccltui.metrics.findings.replay.lines.stage_order import Stages
-from ccltui.metrics.findings.replay.lines.step_lines import StepLines
+from ccltui.metrics.findings.replay.lines.step_lines import StepCalls, StepLines
 from ccltui.metrics.model.classify import TYPES
 from ccltui.parsers.array_types import F64, I8, I32, I64, Bool
 
@@ -123,7 +124,7 @@ class CallTable(Struct, frozen=True):
 
     By line: ``rank`` (index of the input), ``step`` (index into ``step_ids``), ``first_call``. By
     call: ``line``, ``token`` (what it is), ``kind`` and ``direction``, its positions (see
-    `StepLines`), ``row`` among all calls of its rank, ``start_ns`` from the origin of its line,
+    `StepCalls`), ``row`` among all calls of its rank, ``start_ns`` from the origin of its line,
     ``dur_ns``, ``behind`` and ``instance``, -1 for none. By instance: ``transfer_ns`` (shortest
     duration of its members: the last one to arrive waits for nobody), ``group`` (index, -1 for a
     transfer), ``pair`` (inputs of a transfer, -1), ``alike``, equal for instances of one operation,
@@ -146,8 +147,8 @@ class CallTable(Struct, frozen=True):
     waited: Bool
     launched: Bool
     row: I32
-    start_ns: I64
-    dur_ns: I64
+    start_ns: Whole
+    dur_ns: Whole
     behind: I32
     instance: I32
     transfer_ns: I64
@@ -166,58 +167,86 @@ class CallTable(Struct, frozen=True):
     def without_positions(self) -> CallTable:
         """Return the table without what only positions and operations are found from."""
         none, flags = np.empty(0, np.int32), np.empty(0, np.bool_)
-        return replace(self, posted=none, resumed=none, waited=flags, launched=flags)
+        return replace(self, posted=none, resumed=none, waited=flags, launched=flags, row=none)
+
+
+class JoinedCalls:
+    """The calls of the lines of all ranks, rank after rank.
+
+    Columns of all take as much memory as those of one rank after another, which are freed at once.
+    ``first`` is the first call of each rank, and the number of all; lines are numbered over ranks.
+    ``behind`` is among the calls of a rank. For the rest see `StepCalls`.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.row, self.line, self.posted, self.resumed, self.behind = (
+            np.empty(most, np.int32) for _ in range(5)
+        )
+        self.waited, self.launched = np.empty(most, np.bool_), np.empty(most, np.bool_)
+        self.start_ns, self.dur_ns = Whole4(most), Whole4(most)
+        self.first = [0]
+        self.num_lines = 0
+
+    def add(self, calls: StepCalls, num_lines: int) -> None:
+        """Add the calls of the next rank."""
+        here = slice(self.first[-1], self.first[-1] + len(calls.row))
+        for name in ("row", "posted", "resumed", "waited", "launched", "behind"):
+            getattr(self, name)[here] = getattr(calls, name)
+        np.add(calls.line, self.num_lines, out=self.line[here], casting="unsafe")
+        self.start_ns.fill(here, calls.start_ns)
+        self.dur_ns.fill(here, calls.dur_ns)
+        self.first.append(here.stop)
+        self.num_lines += num_lines
+
+    def sort(self, here: slice, order: I64, *others: npt.NDArray[Any]) -> I32:
+        """Put the calls of a rank, and columns beside them, into order; return their new places."""
+        place = np.arange(len(order), dtype=np.int32)
+        if not counts_up(order):
+            place[order] = np.arange(len(order), dtype=np.int32)
+            columns = [getattr(self, name) for name in _COLUMNS]
+            for column in (*columns, self.start_ns.values, self.dur_ns.values, *others):
+                column[here] = column[here].take(order)
+        behind = self.behind[here]
+        behind[:] = np.where(behind >= 0, place.take(behind, mode="wrap") + here.start, -1)
+        place += here.start
+        return place
+
+
+_COLUMNS: Final = ("row", "line", "posted", "resumed", "waited", "launched", "behind")
 
 
 def call_table(
-    lines: Sequence[StepLines],
+    recorded: tuple[Sequence[StepLines], JoinedCalls],
     inputs: Sequence[MatchInput],
     linked: tuple[Matches, Pairs],
     stages: Stages,
     groups: Sequence[CommGroup],
 ) -> CallTable:
-    """Collect the calls of all ranks and number their instances."""
-    matches, pairs = linked
-    step_ids = distinct_values(np.concatenate([one.steps for one in lines]))
-    offset = np.concatenate(([0], np.cumsum([len(one.steps) for one in lines])))
-    direction = [np.zeros(len(item.calls), np.int8) for item in inputs]
-    for index in range(len(inputs)):
-        sent, received = pairs.sender == index, pairs.receiver == index
-        direction[index][pairs.send_row[sent]] = stages.direction[sent]
-        direction[index][pairs.recv_row[received]] = stages.direction[received]
+    """Number the instances of the calls of all ranks, whose columns become those of the table."""
+    (lines, calls), (matches, pairs) = recorded, linked
+    every = slice(0, calls.first[-1])
     classes = _group_classes(groups)
-
-    def joined(name: str) -> npt.NDArray[Any]:
-        """A column of the lines of all ranks."""
-        return np.concatenate([getattr(one, name) for one in lines])
-
-    # A column of all calls takes tens of MB in a large job: those that are in no order yet are
-    # replaced one by one.
-    line = np.concatenate([one.line + offset[i] for i, one in enumerate(lines)], dtype=np.int32)
-    towards = np.concatenate([direction[i][one.row] for i, one in enumerate(lines)])
-    kind = np.concatenate([inputs[i].calls.kind[one.row] for i, one in enumerate(lines)])
-    token = np.concatenate(
-        [classes[inputs[i].calls.group[one.row]] for i, one in enumerate(lines)], dtype=np.int32
-    )
-    token = (token * 64 + kind) * _DIRECTIONS + towards
-    start = joined("call_start_ns")
-    start -= joined("origin_ns").take(line)
-    order = _in_order(start, token, line)
-    line, towards, kind = line.take(order), towards.take(order), kind.take(order)
-    token, start = token.take(order), start.take(order)
-    place = np.empty(len(order) + 1, np.int32)
-    place[order] = np.arange(len(order))
-    place[-1] = -1  # of no call
-    first = np.concatenate(([0], np.cumsum([len(one.row) for one in lines])))
-    behind = np.concatenate([_moved(one.behind, first[i]) for i, one in enumerate(lines)])
-    behind = place.take(behind.take(order))
-    found = [np.full(len(item.calls), -1, np.int32) for item in inputs]
-    for i, one in enumerate(lines):
-        found[i][one.row] = place[first[i] : first[i + 1]]
-    del place
-    step = np.searchsorted(step_ids, joined("steps"))
-    dur = joined("call_dur_ns").take(order)
-    members = _Instances(found, step.take(line), inputs, lambda: _ordinals(line, token))
+    towards, kind = np.empty((2, every.stop), np.int8)
+    token = np.empty(every.stop, np.int32)
+    found: list[I32] = []
+    for rank, item in enumerate(inputs):
+        here = slice(calls.first[rank], calls.first[rank + 1])
+        rows = calls.row[here]
+        towards[here] = _directions(rank, len(item.calls), pairs, stages)[rows]
+        kind[here] = item.calls.kind[rows]
+        named = classes[item.calls.group[rows]] * 64 + kind[here]
+        token[here] = named * _DIRECTIONS + towards[here]
+        order = _in_order(calls.start_ns.values[here], token[here], calls.line[here])
+        places = np.full(len(item.calls), -1, np.int32)
+        rows = rows.copy()
+        places[rows] = calls.sort(here, order, towards, kind, token)
+        found.append(places)
+    step_ids = distinct_values(np.concatenate([one.steps for one in lines]))
+    step = np.searchsorted(step_ids, np.concatenate([one.steps for one in lines]))
+    line, dur = calls.line[every], calls.dur_ns.values[every]
+    of_call = step.astype(np.int32).take(line)
+    members = _Instances(found, of_call, inputs, lambda: _ordinals(line, token))
+    del of_call
     members.add_matches(matches)
     members.add_pairs(pairs, stages)
     del found
@@ -227,21 +256,21 @@ def call_table(
     total = max(int(dur.sum()), 1)
     return CallTable(
         step_ids=step_ids,
-        rank=np.repeat(np.arange(len(lines)), np.diff(offset)),
+        rank=np.repeat(np.arange(len(lines)), [len(one.steps) for one in lines]),
         step=step,
-        first_call=np.searchsorted(line, np.arange(offset[-1] + 1, dtype=np.int32)),
+        first_call=np.searchsorted(line, np.arange(len(step) + 1, dtype=np.int32)),
         line=line,
         token=token,
         kind=kind,
         direction=towards,
-        posted=joined("posted").take(order),
-        resumed=joined("resumed").take(order),
-        waited=joined("waited").take(order),
-        launched=joined("launched").take(order),
-        row=joined("row").take(order),
-        start_ns=start,
+        posted=calls.posted[every],
+        resumed=calls.resumed[every],
+        waited=calls.waited[every],
+        launched=calls.launched[every],
+        row=calls.row[every],
+        start_ns=calls.start_ns.values[every],
         dur_ns=dur,
-        behind=behind,
+        behind=calls.behind[every],
         instance=instance,
         transfer_ns=transfer[:-1],
         group=group,
@@ -253,7 +282,16 @@ def call_table(
     )
 
 
-def _in_order(start: I64, token: I32, line: I32) -> I64:
+def _directions(rank: int, count: int, pairs: Pairs, stages: Stages) -> I8:
+    """Direction of each call of a rank, 0 of those that are no transfer of a pipeline."""
+    found = np.zeros(count, np.int8)
+    sent, received = pairs.sender == rank, pairs.receiver == rank
+    found[pairs.send_row[sent]] = stages.direction[sent]
+    found[pairs.recv_row[received]] = stages.direction[received]
+    return found
+
+
+def _in_order(start: Whole, token: I32, line: I32) -> I64:
     """Order of calls by line, then by token, then by start."""
     inside = line[1:] == line[:-1]
     if (inside & (start[1:] < start[:-1])).any():
@@ -268,10 +306,6 @@ def _ordinals(line: I32, token: I32) -> I64:
     begins = np.ones(len(line), np.bool_)
     begins[1:] = (line[1:] != line[:-1]) | (token[1:] != token[:-1])
     return number - np.maximum.accumulate(np.where(begins, number, 0))
-
-
-def _moved(values: I32, by: int) -> I32:
-    return np.where(values >= 0, values + np.int32(by), np.int32(-1))
 
 
 def _group_classes(groups: Sequence[CommGroup]) -> I64:
@@ -289,12 +323,12 @@ class _Instances:
     def __init__(
         self,
         found: Sequence[I32],
-        step: I64,
+        step: I32,
         inputs: Sequence[MatchInput],
         ordinals: Callable[[], I64],
     ) -> None:
         self.found, self.inputs = found, inputs
-        self._step = np.append(step.astype(np.int32), np.int32(-1))  # the last one of no call
+        self._step = np.append(step, np.int32(-1))  # the last one of no call
         self._ordinals = ordinals
         self.index = {item.label: number for number, item in enumerate(inputs)}
         self.instance = np.full(len(step), -1, np.int32)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache, cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ccltui.metrics.arrays.reductions import distinct_values, median_along
+from ccltui.metrics.arrays.reductions import distinct_values, extremes_by, median_along
 from ccltui.metrics.collectives.clocks.clock_model import RESIDUALS
 from ccltui.metrics.collectives.matching.match import (
     RECV,
@@ -30,6 +31,7 @@ from ccltui.metrics.facts import fact
 from ccltui.metrics.findings.replay.lines.call_table import (
     Along,
     CallTable,
+    JoinedCalls,
     Segments,
     Whole,
     call_table,
@@ -329,8 +331,7 @@ class JobLines(Struct, frozen=True, dict=True):
         table, count = self.table, len(self.table.transfer_ns)
         linked = np.flatnonzero(table.instance >= 0)
         instance, line = table.instance[linked], table.line[linked]
-        longest = np.zeros(count, np.int64)
-        np.maximum.at(longest, instance, table.dur_ns[linked])
+        longest = extremes_by(table.dur_ns, table.instance, count)[1][:-1]
         together = longest - table.transfer_ns <= MIN_TOLERANCE_NS
         opens = table.start_ns[linked] <= self.operations.begun_ns[line]
         found = np.zeros(table.num_lines, np.bool_)
@@ -455,7 +456,7 @@ def _job_lines(view: View) -> JobLines:
         found = implied_steps([one.calls for one in inputs if one.label not in out], starts)
         ends = None if found is None else dict(zip(here, found, strict=True))
     implied = None if ends is None else _implied(linked, ends)
-    lines = _lines(view, linked, chosen, out, implied)
+    lines, calls = _lines(view, linked, chosen, out, implied)
     if marked:
         shared = _shared_steps(lines)
         if not shared:
@@ -466,8 +467,9 @@ def _job_lines(view: View) -> JobLines:
         shared -= partly
         partly = everything - shared
         if any(set(one.steps.tolist()) != shared for one in lines if len(one.steps)):
-            lines = _lines(view, linked, shared, out)
-    job = _assembled(view, linked, lines, out, marked=marked)
+            del lines, calls
+            lines, calls = _lines(view, linked, shared, out)
+    job = _assembled(view, linked, lines, calls, out, marked=marked)
     return replace(job, partly=tuple(sorted(partly))) if partly else job
 
 
@@ -520,19 +522,23 @@ def _lines(
     chosen: Collection[int] | None,
     out: Mapping[str, str],
     implied: Mapping[str, Implied] | None = None,
-) -> list[StepLines]:
+) -> tuple[list[StepLines], JoinedCalls]:
     found = []
+    joined = JoinedCalls(sum(len(item.calls) for item in linked.inputs if item.label not in out))
     for item in linked.inputs:
         if item.label in out:
             found.append(StepLines.empty())
+            joined.first.append(joined.first[-1])
             continue
         facts = view.facts.ranks[item.label]
         mine = None if implied is None else implied[item.label]
         rounding_ns = _rounding_ns(view, linked.inputs)
-        found.append(step_lines(facts, item.calls, chosen, mine, rounding_ns))
+        lines, calls = step_lines(facts, item.calls, chosen, mine, rounding_ns)
+        found.append(lines)
+        joined.add(calls, len(lines.steps))
         if view.facts.is_large:
             facts.forget_intervals()
-    return found
+    return found, joined
 
 
 OUTSIDE: Final = -2
@@ -576,9 +582,7 @@ def _implied(linked: LinkedCalls, ends: Mapping[str, I64]) -> dict[str, Implied]
 def _partly_recorded(lines: Sequence[StepLines], shared: set[int]) -> set[int]:
     """Steps in which some ranks, and not all, have fewer calls than in most of their steps."""
     counted = [
-        dict(zip(one.steps.tolist(), np.bincount(one.line, minlength=len(one.steps)), strict=True))
-        for one in lines
-        if len(one.steps)
+        dict(zip(one.steps.tolist(), one.num_calls, strict=True)) for one in lines if len(one.steps)
     ]
     usual = [median_along([count[step] for step in shared]) for count in counted]
     fewer = {
@@ -594,17 +598,21 @@ def _shared_steps(lines: Sequence[StepLines]) -> set[int]:
 
 
 def _assembled(
-    view: View, linked: LinkedCalls, lines: list[StepLines], out: dict[str, str], *, marked: bool
+    view: View,
+    linked: LinkedCalls,
+    lines: Sequence[StepLines],
+    calls: JoinedCalls,
+    out: dict[str, str],
+    *,
+    marked: bool,
 ) -> JobLines:
     (inputs, matches, pairs), clocks = linked, view.clocks
-    steps = [_call_steps(one, len(item.calls)) for one, item in zip(lines, inputs, strict=True)]
+    steps = _call_steps(inputs, lines, calls) if len(pairs) else []
     stages = stages_of(inputs, pairs, view.groups, steps)
     labels = cache(lambda rank: kernel_labels(view.facts.ranks[inputs[rank].label]))
     facts = [None if item.label in out else view.facts.ranks[item.label] for item in inputs]
-    # Nothing else may hold the lines: their calls are freed below.
     stages = told_by_passes(stages, pairs, list(zip(inputs, lines, facts, strict=True)), labels)
-    table = call_table(lines, inputs, (matches, pairs), stages, view.groups)
-    lines[:] = [one.without_calls() for one in lines]  # the table has them
+    table = call_table((lines, calls), inputs, (matches, pairs), stages, view.groups)
     sizes = np.concatenate([one.stop - one.first for one in lines])
     found = positions(table, sizes, stages.stage)
     units, operations = line_operations(
@@ -675,8 +683,13 @@ def _one_step_apart(step: I64, end: I64, length: I64) -> bool:
     return bool((last - first).max() <= median_along(length))
 
 
-def _call_steps(lines: StepLines, count: int) -> I64:
-    """Step of each call of a rank, -1 for those on no line."""
-    found = np.full(count, -1, np.int64)
-    found[lines.row] = lines.steps[lines.line]
+def _call_steps(
+    inputs: Sequence[MatchInput], lines: Sequence[StepLines], calls: JoinedCalls
+) -> list[I64]:
+    """Step of each call of each rank, -1 for those on no line."""
+    steps, found = np.concatenate([one.steps for one in lines]), []
+    for item, here in zip(inputs, pairwise(calls.first), strict=True):
+        of_rank = np.full(len(item.calls), -1, np.int64)
+        of_rank[calls.row[slice(*here)]] = steps[calls.line[slice(*here)]]
+        found.append(of_rank)
     return found

@@ -44,7 +44,7 @@ def begun(own: LineTimes, table: CallTable) -> I64:
     """Return the time from the origin of each line to its first kernel or call."""
     count = table.num_lines
     _, found, _, _ = own.along(np.arange(count), np.zeros(count, np.int64))
-    np.minimum.at(found, table.line, table.start_ns)
+    found = np.minimum(found, extremes_by(table.start_ns, table.line, count)[0][:-1])
     return np.where(found < np.iinfo(np.int64).max, np.maximum(found, 0), 0)
 
 
@@ -214,12 +214,15 @@ def _compiled(job: _Job, rank: int, here: slice, found: _Found) -> tuple[int, in
 
     own, table = job.own, job.table
     one = own.ranks[rank]
-    lines = own.first, own.size, own.origin, table.first_call, job.first
+    first = table.first_call[here.start]
+    calls = slice(int(first), int(table.first_call[here.stop]))
+    behind = table.behind[calls] - np.int32(first)  # below 0 for none
+    lines = own.first, own.size, own.origin, table.first_call - first, job.first
     counted: tuple[int, int] = _passes.line_times(
         tuple(job.layouts),
         (job.layout[here], *(column[here] for column in lines)),
         (one.start_ns, one.reach_ns, one.busy_ns, one.gap_ns),
-        (table.start_ns, table.dur_ns, table.behind),
+        (table.start_ns[calls].astype(np.int64), table.dur_ns[calls].astype(np.int64), behind),
         QUEUED_NS,
         job.tolerance_ns,
         found,
@@ -232,12 +235,12 @@ def _in_arrays(job: _Job, rank: int, here: slice, found: _Found) -> tuple[int, i
     own, table, layouts, layout, first, tolerance_ns = job
     early = checked = 0
     first_call = int(table.first_call[here.start])
-    busy_ns = own.ranks[rank].busy_ns
+    busy_ns, started = own.ranks[rank].busy_ns, table.start_ns.astype(np.int64)
     for line in range(here.start, here.stop):
         kind, at, place, segment = layouts.of(int(layout[line]))
         call = np.where(place >= 0, table.first_call[line] + place, -1)
         before, start, idle, through = own.along(np.full(len(at), line), at)
-        ends = np.append(table.start_ns + table.dur_ns, 0)[call]
+        ends = np.append(started + table.dur_ns, 0)[call]
         waits = kind == WAIT
         reached = np.maximum(before, 0)
         reached[waits] = np.maximum(reached[waits], ends[waits])
@@ -256,9 +259,9 @@ def _in_arrays(job: _Job, rank: int, here: slice, found: _Found) -> tuple[int, i
         found[0][places], found[1][places] = computed[held], spent[held]
         posts = np.flatnonzero(kind == POST)
         behind = table.behind[call[posts]]
-        gap = table.start_ns[call[posts]] - (table.start_ns + table.dur_ns)[behind]
+        gap = started[call[posts]] - (started + table.dur_ns)[behind]
         queued = (behind >= 0) & (gap <= QUEUED_NS)
-        late = table.start_ns[call[posts]] - reached[posts]
+        late = started[call[posts]] - reached[posts]
         found[2][call[posts] - first_call, 0] = np.where(queued, 0, np.maximum(late, 0))
         found[2][call[posts] - first_call, 1] = np.where(queued, np.maximum(gap, 0), 0)
         resumed = start[waits]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import median_along
 from ccltui.metrics.collectives.matching.match import RECV, SEND
-from ccltui.metrics.findings.replay.lines.call_table import CallTable, is_receive, is_send
+from ccltui.metrics.findings.replay.lines.call_table import CallTable, Whole, is_receive, is_send
 from ccltui.metrics.findings.replay.lines.pass_units import (
     PassSizes,
     Transfers,
@@ -133,9 +133,6 @@ OUTLIERS: Final = 0.1
 """Share of the lines that may begin a call without a launch record earlier than it is posted."""
 
 
-_Kind = TypeVar("_Kind", bound=np.generic)
-
-
 class Program(Struct, frozen=True):
     """Lines that make the same calls on one stage.
 
@@ -218,7 +215,7 @@ def positions(table: CallTable, sizes: I64, stage: I64) -> Positions:
     return Positions(programs, posted, np.where(waits, resumed, -1), hidden)
 
 
-def in_lines(values: npt.NDArray[_Kind], at: I64) -> npt.NDArray[_Kind]:
+def in_lines(values: npt.NDArray[Any], at: I64) -> npt.NDArray[Any]:
     """Return values at places [lines, calls], those of a line in a row; a view where lines are too.
 
     Mostly all lines run one program: a copy of a column of all calls takes tens of MB.
@@ -318,10 +315,12 @@ def _place_sends(early: I32, is_sent: Bool, mine: Bool, kept: I64) -> None:
 
 def _queued(table: CallTable) -> Bool:
     """Calls without a launch record of their own position, kept by the one before them."""
-    before = table.behind
-    ended = (table.start_ns + table.dur_ns)[before]
-    gap = table.start_ns - ended
-    return np.asarray((before >= 0) & ~table.launched & (np.abs(gap) <= QUEUED_NS))
+    found = ~table.launched & (table.behind >= 0)
+    rows = np.flatnonzero(found)  # where launches are recorded there is none
+    before = table.behind[rows]
+    gap = table.start_ns[rows].astype(np.int64) - table.start_ns[before] - table.dur_ns[before]
+    found[rows] = np.abs(gap) <= QUEUED_NS
+    return found
 
 
 def _structural(late: I32, early: I32, is_sent: Bool, is_recv: Bool, direction: I8) -> I64:
@@ -402,15 +401,15 @@ class _Times(NamedTuple):
     its own launch is recorded (``launched``, by call).
     """
 
-    started: I64
-    ended: I64
+    started: Whole
+    ended: Whole
     rounding_ns: int
     launched: Bool
 
     @classmethod
     def of(cls, table: CallTable, every: I64, rounding_ns: int) -> _Times:
-        started = in_lines(table.start_ns, every)
-        ended = started + in_lines(table.dur_ns, every)
+        started: Whole = in_lines(table.start_ns, every)
+        ended: Whole = started + in_lines(table.dur_ns, every)
         launched = np.asarray(in_lines(table.launched, every).any(axis=0))
         return cls(started, ended, max(rounding_ns, ROUNDING_NS), launched)
 

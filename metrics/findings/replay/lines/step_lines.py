@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ccltui.metrics.arrays.reductions import joint_inverse
 from ccltui.metrics.collectives.matching.match import RECV, SEND
@@ -127,10 +126,7 @@ class StepLines(Struct, frozen=True):
     ``start_ns``, ``reach_ns`` (latest end so far), ``busy_ns`` and ``gap_ns`` (sums of busy and
     idle time before each kernel; one entry more than kernels) and ``gpu_row`` are by kernel.
     ``steps``, ``first``, ``stop`` (kernels of each line), ``origin_ns`` (end of the step before, of
-    the first its own start) and ``end_ns`` are by line. The other arrays are by call: its row in
-    the rank's `Calls`, its ``line``, its positions on it, whether the device ``waited`` for it and
-    whether its launch is recorded (``launched``), its start, duration and the call before
-    it on its stream, or at whose end it began (-1 for none in the same step).
+    the first its own start), ``end_ns`` and ``num_calls`` are by line.
     """
 
     start_ns: I64
@@ -143,39 +139,33 @@ class StepLines(Struct, frozen=True):
     stop: I64
     origin_ns: I64
     end_ns: I64
-    row: I32
-    line: I32
-    posted: I32
-    resumed: I32
-    waited: Bool
-    launched: Bool
-    call_start_ns: I64
-    call_dur_ns: I64
-    behind: I32
+    num_calls: I64
 
     @classmethod
     def empty(cls) -> StepLines:
         """No step: a rank that cannot be compared."""
-        none, rows, flags = np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.bool_)
-        one = np.zeros(1, np.int64)
-        kernels, lines = (none, none, one, one, rows), (none,) * 5
-        return cls(*kernels, *lines, *(rows,) * 4, flags, flags, none, none, rows)
+        none, rows, one = np.empty(0, np.int64), np.empty(0, np.int32), np.zeros(1, np.int64)
+        return cls(none, none, one, one, rows, none, none, none, none, none, none)
 
-    def without_calls(self) -> StepLines:
-        """Return the same lines of kernels without their calls."""
-        none, rows, flags = np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.bool_)
-        return replace(
-            self,
-            row=rows,
-            line=rows,
-            posted=rows,
-            resumed=rows,
-            waited=flags,
-            launched=flags,
-            call_start_ns=none,
-            call_dur_ns=none,
-            behind=rows,
-        )
+
+class StepCalls(Struct, frozen=True):
+    """The calls of one rank in its lines.
+
+    By call its ``row`` in the rank's `Calls`, its ``line``, its positions on it, whether the device
+    ``waited`` for it and whether its launch is recorded (``launched``), its start from the origin
+    of its line, its duration, and the call before it on its stream, or at whose end it began (-1
+    for none in the same step).
+    """
+
+    row: I64
+    line: I64
+    posted: I64
+    resumed: I64
+    waited: Bool
+    launched: Bool
+    start_ns: I64
+    dur_ns: I64
+    behind: I64
 
 
 class LineTimes:
@@ -232,8 +222,8 @@ def step_lines(
     chosen: Collection[int] | None,
     implied: Implied | None = None,
     rounding_ns: int = 0,
-) -> StepLines:
-    """Return the lines of a rank.
+) -> tuple[StepLines, StepCalls]:
+    """Return the lines of a rank, and its calls in them.
 
     Args:
         facts: the rank.
@@ -284,7 +274,7 @@ def step_lines(
     if len(queued):
         launches = _launched_before(facts, calls, rows, kept[queued])
         after[queued] = np.minimum(after[queued], launches)
-    return StepLines(
+    lines = StepLines(
         start_ns=start,
         reach_ns=reach,
         busy_ns=busy_ns,
@@ -295,15 +285,18 @@ def step_lines(
         stop=stop,
         origin_ns=origin,
         end_ns=ended,
-        row=kept.astype(np.int32),
-        line=line.astype(np.int32),
-        posted=np.clip(after - first[line], 0, size[line]).astype(np.int32),
-        resumed=np.clip(resumed - first[line], 0, size[line]).astype(np.int32),
+        num_calls=np.bincount(line, minlength=len(steps)),
+    )
+    return lines, StepCalls(
+        row=kept,
+        line=line,
+        posted=np.clip(after - first[line], 0, size[line]),
+        resumed=np.clip(resumed - first[line], 0, size[line]),
         waited=waited,
         launched=launched,
-        call_start_ns=call_start,
-        call_dur_ns=call_end - call_start,
-        behind=behind.astype(np.int32),
+        start_ns=call_start - origin[line],
+        dur_ns=call_end - call_start,
+        behind=behind,
     )
 
 

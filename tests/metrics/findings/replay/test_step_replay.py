@@ -17,9 +17,16 @@ from ccltui.metrics.arrays.compiled import available
 from ccltui.metrics.arrays.reductions import extremes_by
 from ccltui.metrics.findings.replay.ladder import ladder_of
 from ccltui.metrics.findings.replay.lines import call_table, line_operations, step_replay
-from ccltui.metrics.findings.replay.lines.call_table import MOST_IN_FOUR, Along, CallTable, Whole4
+from ccltui.metrics.findings.replay.lines.call_table import (
+    MOST_IN_FOUR,
+    Along,
+    CallTable,
+    JoinedCalls,
+    Whole4,
+)
 from ccltui.metrics.findings.replay.lines.line_operations import Layout, Operations
 from ccltui.metrics.findings.replay.lines.shared_positions import MARK, POST, WAIT
+from ccltui.metrics.findings.replay.lines.step_lines import StepCalls
 from ccltui.metrics.findings.replay.lines.step_replay import DeadlockError, Runs, StepReplay, Times
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.array_types import F64
@@ -167,6 +174,7 @@ def test_passes_of_more_than_a_second_are_replayed_as_shorter_ones_are(
     other = ladder_of(View(planted_job(plan)))
 
     assert found.job.operations.compute_ns.dtype == kind
+    assert found.job.table.start_ns.dtype == kind
     assert found.rungs.tolist() == other.rungs.tolist()
     assert found.replay_error < 0.001
 
@@ -195,3 +203,34 @@ def test_extremes_are_those_of_each_group(rows: list[tuple[int, int]]) -> None:
         mine = values[group == number]
         if len(mine):
             assert (one[0][number], one[1][number]) == (mine.min(), mine.max())
+
+
+def test_calls_of_ranks_are_put_into_order_with_those_that_they_are_behind() -> None:
+    joined = JoinedCalls(6)
+    for first, num_lines in ((0, 2), (100, 1)):
+        rows = np.arange(3)
+        joined.add(
+            StepCalls(
+                row=rows,
+                line=np.array([0, 0, num_lines - 1]),
+                posted=rows,
+                resumed=rows,
+                waited=np.zeros(3, np.bool_),
+                launched=np.ones(3, np.bool_),
+                start_ns=first + rows,
+                dur_ns=rows,
+                behind=np.array([-1, 0, -1]),
+            ),
+            num_lines,
+        )
+    beside = np.array([5, 6, 7, 8, 9, 10])
+
+    kept = joined.sort(slice(0, 3), np.arange(3), beside)
+    moved = joined.sort(slice(3, 6), np.array([2, 0, 1]), beside)
+
+    assert (kept.tolist(), moved.tolist()) == ([0, 1, 2], [4, 5, 3])
+    assert joined.first == [0, 3, 6]
+    assert joined.line.tolist() == [0, 0, 1, 2, 2, 2]
+    assert joined.start_ns.values.tolist() == [0, 1, 2, 102, 100, 101]
+    assert joined.behind.tolist() == [-1, 0, -1, -1, -1, 4]
+    assert beside.tolist() == [5, 6, 7, 10, 8, 9]
