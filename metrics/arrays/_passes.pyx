@@ -71,16 +71,15 @@ def stable_order(const Number[::1] values, int64_t most):
     return order_array
 
 
-def steps_of_launches(work, launches, steps, int64_t most):
-    """Step of each piece of work by its launch, and first start and last end of each step.
+def steps_of_launches(const int64_t[::1] wanted, launches, steps, int64_t most):
+    """Step of each piece of work by its launch.
 
-    See ``rank_steps._step_of_launched``. ``work`` are correlation, start and duration of each,
-    ``launches`` correlation and start, ``steps`` start and end; there is a launch and a step. None
-    where a piece has no launch, ids lie in a range of more than ``most``, or launches are so far out
-    of order that a search is quicker than going from step to step.
+    See ``rank_steps.steps_of_launches``. ``wanted`` are the correlations of the work, ``launches``
+    correlation and start, ``steps`` start and end; there is a launch and a step. None where a piece
+    has no launch, ids lie in a range of more than ``most``, or launches are so far out of order that
+    a search is quicker than going from step to step.
     """
-    cdef const int64_t[::1] wanted, begun, lasted, correlation, launched, start, end
-    wanted, begun, lasted = work
+    cdef const int64_t[::1] correlation, launched, start, end
     correlation, launched = launches
     start, end = steps
     cdef Py_ssize_t place, step = -1, steps_count = start.shape[0]
@@ -96,11 +95,7 @@ def steps_of_launches(work, launches, steps, int64_t most):
     if high < low or <uint64_t> high - <uint64_t> low >= <uint64_t> most:
         return None
     index_array = np.empty(len(wanted), np.int32)
-    first_array = np.full(steps_count, INT64_MAX, np.int64)
-    last_array = np.full(steps_count, INT64_MIN, np.int64)
     cdef int32_t[::1] index = index_array
-    cdef int64_t[::1] first = first_array
-    cdef int64_t[::1] last = last_array
     cdef int32_t[::1] row_of = np.full(high - low + 1, -1, np.int32)
     with nogil:
         for place in range(correlation.shape[0] - 1, -1, -1):  # the first of several with one id
@@ -118,13 +113,24 @@ def steps_of_launches(work, launches, steps, int64_t most):
             while step >= 0 and start[step] > moment:
                 step -= 1
                 turns -= 1
-            if step >= 0 and moment < end[step]:
-                index[place] = <int32_t> step
+            index[place] = <int32_t> step if step >= 0 and moment < end[step] else -1
+    return index_array if known else None
+
+
+def extents(const int32_t[::1] index, const int64_t[:] begun, const int64_t[:] lasted, count):
+    """First start and last end of the work of each step; ``index`` is the step of each piece."""
+    cdef Py_ssize_t place
+    cdef int32_t step
+    first_array, last_array = np.full(count, INT64_MAX, np.int64), np.full(count, INT64_MIN, np.int64)
+    cdef int64_t[::1] first = first_array
+    cdef int64_t[::1] last = last_array
+    with nogil:
+        for place in range(index.shape[0]):
+            step = index[place]
+            if step >= 0:
                 first[step] = min(first[step], begun[place])
                 last[step] = max(last[step], begun[place] + lasted[place])
-            else:
-                index[place] = -1
-    return (index_array, first_array, last_array) if known else None
+    return first_array, last_array
 
 
 def totals_by_name(

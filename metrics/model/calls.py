@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from operator import is_
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -253,13 +254,18 @@ class KnownCalls(Struct, frozen=True):
     """
 
     calls: Calls
+    work: StepWork
     strings: Strings
     table: CollectiveArgs
     group_index: I32
-    columns: tuple[I32, ...]  # of the communication kernels, those of `_INPUTS`
+    classes: I8
+    kernels: tuple[I32, ...]  # columns of all device events, those of `_INPUTS`
+    columns: tuple[I32, ...]  # the same of the communication kernels
 
     @classmethod
-    def of(cls, trace: RankTrace, calls: Calls, classes: I8, group_index: I32) -> KnownCalls | None:
+    def of(
+        cls, trace: RankTrace, calls: Calls, work: StepWork, classes: I8, group_index: I32
+    ) -> KnownCalls | None:
         """Return the calls of a rank as what others are compared with.
 
         None where they follow from more than these columns: they are no kernels, or kernels that
@@ -268,55 +274,70 @@ class KnownCalls(Struct, frozen=True):
         Args:
             trace: the columns of the rank.
             calls: its calls.
+            work: step of each row of ``gpu``.
             classes: class of each row of ``gpu``.
             group_index: index into the groups of the job of each process group of the trace.
         """
         if calls.source != "kernel" or len(calls) < _FEWEST_KNOWN:
             return None
-        columns, table = _inputs(trace, calls.rows.numbers), trace.collective_args
+        table, kernels = trace.collective_args, _kernels(trace)
+        columns = tuple(taken(column, calls.rows.numbers) for column in kernels)
         stated = StatedRows(columns[_INPUTS.index("args")], len(table)).values(table.group)
         is_whole = len(calls) == np.count_nonzero(classes == COMM)
         if not is_whole or not (_groups_of(stated, group_index) >= 0).any():
             return None
-        return cls(calls, trace.strings, table, group_index, columns)
+        strings = trace.strings
+        return cls(calls, work, strings, table, group_index, classes, kernels, columns)
 
     def of_rank(
         self, trace: RankTrace, *, work: StepWork, classes: I8, group_index: I32
     ) -> Calls | None:
         """Return what `calls_of` returns for another rank, None where its columns differ."""
-        rows = np.flatnonzero(classes == COMM)
-        if len(rows) != len(self.calls) or not self._has_inputs(trace, rows, group_index):
+        calls, known_rows, gpu = self.calls, self.calls.rows.numbers, trace.group("gpu")
+        rows = known_rows if classes is self.classes else np.flatnonzero(classes == COMM)
+        if len(rows) != len(calls) or not self._has_inputs(trace, rows, group_index):
             return None
-        gpu, calls = trace.group("gpu"), self.calls
-        start_ns, step = gpu.start_ns.take(rows), work.ids_of(rows)
+        start_ns = gpu.start_ns.take(rows)
         if (start_ns[1:] < start_ns[:-1]).any():
             return None
-        same_rows, same_steps = (
-            np.array_equal(mine, known)
-            for mine, known in ((rows, calls.rows.numbers), (step, calls.step))
-        )
+        has_same_rows = rows is known_rows or np.array_equal(rows, known_rows)
+        step = self.calls.step
+        if not (has_same_rows and self._has_steps(work)):
+            mine = work.ids_of(rows)
+            step = step if np.array_equal(mine, step) else _compact(mine)
         found = replace(
             calls,
             start_ns=start_ns,
             dur_ns=gpu.dur_ns.take(rows),
-            step=calls.step if same_steps else _compact(step),
-            rows=calls.rows if same_rows else CallRows("gpu", rows),
+            step=step,
+            rows=calls.rows if has_same_rows else CallRows("gpu", rows),
         )
         release(trace)
         return found
+
+    def _has_steps(self, work: StepWork) -> bool:
+        ids = ([step.id for step in one.steps] for one in (work, self.work))
+        return work.index is self.work.index and next(ids) == next(ids)
 
     def _has_inputs(self, trace: RankTrace, rows: I64, group_index: I32) -> bool:
         mine, known = trace.strings, self.strings
         return (
             np.array_equal(group_index, self.group_index)
-            and np.array_equal(mine.offsets, known.offsets)
-            and np.array_equal(mine.blob, known.blob)
-            and all(map(_is_same, _inputs(trace, rows), self.columns))
+            and _is_same(mine.offsets, known.offsets)
+            and _is_same(mine.blob, known.blob)
+            and self._has_kernels(trace, rows)
             and all(
                 _is_same(getattr(trace.collective_args, name), getattr(self.table, name))
                 for name in _STATED
             )
         )
+
+    def _has_kernels(self, trace: RankTrace, rows: I64) -> bool:
+        kernels = _kernels(trace)
+        if rows is self.calls.rows.numbers and all(map(is_, kernels, self.kernels)):
+            return True
+        mine = (taken(column, rows) for column in kernels)
+        return all(map(_is_same, mine, self.columns))
 
 
 _FEWEST_KNOWN: Final = 256
@@ -338,13 +359,15 @@ _STATED: Final = (
 """Columns of metadata that calls follow from."""
 
 
-def _inputs(trace: RankTrace, rows: I64) -> tuple[I32, ...]:
+def _kernels(trace: RankTrace) -> tuple[I32, ...]:
     gpu = trace.group("gpu")
-    return tuple(taken(getattr(gpu, name), rows) for name in _INPUTS)
+    return tuple(getattr(gpu, name) for name in _INPUTS)
 
 
 def _is_same(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> bool:
     """Whether two columns have the same values; columns of one value are compared by it alone."""
+    if one is other:
+        return True
     if len(one) == len(other) and is_one_value(one) and is_one_value(other):
         return bool(one[0] == other[0])
     return np.array_equal(one, other)

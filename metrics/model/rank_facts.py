@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import pairwise
+from operator import is_
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -34,13 +35,16 @@ from ccltui.metrics.model.rank_steps import (
     device_spans,
     launch_rows,
     launch_times,
+    profiler_steps,
     step_of_work,
     steps_of,
+    steps_of_launches,
 )
 from ccltui.parsers.array_types import I8, I32, I64, Bool
 from ccltui.parsers.columns import UNTIMED, Events, RankTrace
 from ccltui.parsers.device_times import DEAD_CLOCK
 from ccltui.parsers.store.column_store import release
+from ccltui.parsers.store.stored_columns import PACKED_ROWS
 
 if TYPE_CHECKING:
     from ccltui.parsers.array_types import I64
@@ -105,11 +109,52 @@ def remembered(kept: dict[object, Any], key: object, make: Callable[[], _T]) -> 
 _ABSENT: Final = object()
 
 
-class RankFacts:
-    """Results that depend on a trace alone, computed at first use and shared by all views."""
+_MOST_SHARED: Final = 8
+"""Results of one kind that are kept for further ranks: hosts of a job differ in few ways."""
 
-    def __init__(self, trace: RankTrace) -> None:
+
+class SharedResults:
+    """Results that ranks have in common because they share the columns that these follow from.
+
+    Ranks that do the same work share most columns (`stored_columns`). A result is found once for
+    all of them, and is one array of all of them. Columns of large files are unpacked for each rank:
+    these share none, and would stay in memory here.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, list[tuple[tuple[object, ...], Any]]] = {}
+
+    def of(self, name: str, columns: tuple[object, ...], make: Callable[[], _T]) -> _T:
+        """Return what ``make`` gives, for the very ``columns`` once; ``name`` tells the results."""
+        known = self._known.setdefault(name, [])
+        for given, found in known:
+            if all(map(is_, given, columns)):
+                shared: _T = found
+                return shared
+        made = make()
+        known.insert(0, (columns, made))
+        del known[_MOST_SHARED:]
+        return made
+
+    def alike(self, name: str, made: I32) -> I32:
+        """Return an array of the results of a name that equals one, else that one itself."""
+        for _, found in self._known.get(name, ()):
+            if isinstance(found, np.ndarray) and np.array_equal(found, made):
+                return found
+        return made
+
+
+class RankFacts:
+    """Results that depend on a trace alone, computed at first use and shared by all views.
+
+    Args:
+        trace: The columns of the rank.
+        shared: Results of other ranks of the job.
+    """
+
+    def __init__(self, trace: RankTrace, shared: SharedResults | None = None) -> None:
         self._trace = trace
+        self._shared = SharedResults() if shared is None else shared
         self._is_held = False
         self._is_used = False
 
@@ -145,7 +190,7 @@ class RankFacts:
         """Return the same results for the same columns under another label."""
         if trace is self._trace:
             return self
-        facts = RankFacts(trace)
+        facts = RankFacts(trace, self._shared)
         facts.__dict__.update({k: v for k, v in self.__dict__.items() if k != "_trace"})
         return facts
 
@@ -161,25 +206,51 @@ class RankFacts:
     @fact("classes")
     def classes(self) -> I8:
         """COMM, COMP or MEM for each row of ``gpu``."""
-        return classes_of(self.trace)
+        trace, gpu = self.trace, self.trace.group("gpu")
+        if len(gpu) >= PACKED_ROWS:
+            return classes_of(trace)
+        texts = trace.strings.blob, trace.strings.offsets
+        columns = *texts, gpu.name, gpu.category, gpu.args, trace.collective_args.op
+        return self._shared.of("classes", columns, lambda: classes_of(trace))
 
     @cached_property
     @fact("steps")
     def marked_steps(self) -> tuple[tuple[Step, ...], str | None]:
         """All steps, and the name of the marker that was used."""
-        found = steps_of(self.trace)
+        trace, marks = self.trace, self.trace.group("annotations")
+        found: tuple[tuple[Step, ...], str | None] = (), None
+        if len(marks) < PACKED_ROWS:
+            texts = trace.strings.blob, trace.strings.offsets
+            columns = *texts, marks.name, marks.start_ns, marks.dur_ns
+            found = self._shared.of("steps", columns, lambda: profiler_steps(trace))
+        if not found[0]:
+            found = steps_of(trace)
         if not self._is_held:
-            release(self.trace)
+            release(trace)
         return found
 
     @cached_property
     @fact("step_of_work")
     def work(self) -> StepWork:
         """Step of each row of ``gpu``."""
-        work = step_of_work(self.trace, self.marked_steps[0], lambda: self.launched_ns)
+        steps = self.marked_steps[0]
+        work = step_of_work(self.trace, steps, lambda: self.launched_ns, self._steps_of_launches)
         if not self._is_held:
             release(self.trace)
         return work
+
+    def _steps_of_launches(self, steps: tuple[Step, ...]) -> I32 | None:
+        """Return `steps_of_launches`, one array of the ranks that launch the same work so."""
+        trace, gpu, runtime = self.trace, self.trace.group("gpu"), self.trace.group("runtime")
+        if max(len(gpu), len(runtime)) >= PACKED_ROWS:
+            return steps_of_launches(trace, steps)
+        columns = gpu.correlation, runtime.correlation, runtime.start_ns, steps
+
+        def make() -> I32 | None:
+            made = steps_of_launches(trace, steps)
+            return None if made is None else self._shared.alike("launched", made)
+
+        return self._shared.of("launched", columns, make)
 
     @cached_property
     def num_guessed(self) -> int:

@@ -349,6 +349,17 @@ LOOP_PERIOD: Final = "period of the decode loop"
 _GROUPS: Final[tuple[Group, ...]] = ("annotations", "cpu_ops")
 
 
+def profiler_steps(trace: RankTrace) -> tuple[tuple[Step, ...], str | None]:
+    """Return `steps_of` where the profiler marks them among the annotations, else ((), None).
+
+    They follow from the names, starts and durations of the annotations alone.
+    """
+    annotations, marker = trace.group("annotations"), MARKERS[0]
+    names = {i: trace.text(i) for i in distinct(annotations.name)}
+    steps = _marked(trace, annotations, names, marker)
+    return steps, marker.name if steps else None
+
+
 def _marked(
     trace: RankTrace, events: Events, names: Mapping[int, str], marker: Marker
 ) -> tuple[Step, ...]:
@@ -429,7 +440,10 @@ class StepWork(Struct, frozen=True):
 
 
 def step_of_work(
-    trace: RankTrace, steps: tuple[Step, ...], launched: Callable[[], I64] | None = None
+    trace: RankTrace,
+    steps: tuple[Step, ...],
+    launched: Callable[[], I64] | None = None,
+    steps_of_all: Callable[[tuple[Step, ...]], I32 | None] | None = None,
 ) -> StepWork:
     """Assign the device work of a rank to its steps.
 
@@ -441,8 +455,9 @@ def step_of_work(
         steps: the steps of the rank.
         launched: returns the result of `launch_times`, which is needed where some work has no
             launch record; computed if None.
+        steps_of_all: returns the result of `steps_of_launches`; computed if None.
     """
-    found = _step_of_launched(trace, steps)
+    found = _step_of_launched(trace, steps, steps_of_all)
     if found is not None:
         return found
     gpu = trace.group("gpu")
@@ -463,10 +478,32 @@ def step_of_work(
     return StepWork(steps, index, uncorrelated, start, end, int(guessed.sum()))
 
 
-def _step_of_launched(trace: RankTrace, steps: tuple[Step, ...]) -> StepWork | None:
-    """Do what `step_of_work` does in one compiled pass, where all work has a launch record.
+def _step_of_launched(
+    trace: RankTrace,
+    steps: tuple[Step, ...],
+    steps_of_all: Callable[[tuple[Step, ...]], I32 | None] | None = None,
+) -> StepWork | None:
+    """Do what `step_of_work` does in compiled passes, where all work has a launch record.
 
     A sixth of the time. None where it has not, or where nothing was compiled.
+    """
+    index = steps_of_launches(trace, steps) if steps_of_all is None else steps_of_all(steps)
+    if index is None:
+        return None
+    from ccltui.metrics.arrays import _passes  # noqa: PLC0415
+
+    gpu = trace.group("gpu")
+    first, last = _passes.extents(index, gpu.start_ns, gpu.dur_ns, len(steps))
+    empty = first > last
+    first[empty] = last[empty] = 0
+    has_record = np.zeros(1, np.bool_)
+    return StepWork(steps, index, np.broadcast_to(has_record, len(index)), first, last)
+
+
+def steps_of_launches(trace: RankTrace, steps: tuple[Step, ...]) -> I32 | None:
+    """Return the index of the step that launched each row of ``gpu``, OUTSIDE of none, int32.
+
+    None where some work has no launch record, or where nothing was compiled.
     """
     gpu, runtime = trace.group("gpu"), trace.group("runtime")
     if not steps or not len(runtime) or not available():
@@ -475,19 +512,10 @@ def _step_of_launched(trace: RankTrace, steps: tuple[Step, ...]) -> StepWork | N
 
     starts = np.array([step.start_ns for step in steps], np.int64)
     ends = np.array([step.end_ns for step in steps], np.int64)
-    work, launches = (
-        (gpu.correlation, gpu.start_ns, gpu.dur_ns),
-        (runtime.correlation, runtime.start_ns),
-    )
-    most = MAX_TABLE_RATIO * len(runtime)
-    contiguous = [tuple(map(np.ascontiguousarray, columns)) for columns in (work, launches)]
-    found = _passes.steps_of_launches(*contiguous, (starts, ends), most)
-    if found is None:
-        return None
-    index, first, last = found
-    empty = first > last
-    first[empty] = last[empty] = 0
-    return StepWork(steps, index, np.zeros(len(index), np.bool_), first, last)
+    launches = tuple(map(np.ascontiguousarray, (runtime.correlation, runtime.start_ns)))
+    wanted, most = np.ascontiguousarray(gpu.correlation), MAX_TABLE_RATIO * len(runtime)
+    found: I32 | None = _passes.steps_of_launches(wanted, launches, (starts, ends), most)
+    return found
 
 
 def _without_launch(

@@ -45,7 +45,7 @@ from ccltui.metrics.model.dimensions import (
     rank_grid,
     with_dimensions,
 )
-from ccltui.metrics.model.rank_facts import RankFacts, remembered
+from ccltui.metrics.model.rank_facts import RankFacts, SharedResults, remembered
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.rank_view import FOREVER_NS, RankSum, RankView, Selection
 from ccltui.metrics.view.view_options import ViewOptions
@@ -85,11 +85,12 @@ class JobFacts:
         self._known_calls: KnownCalls | None = None
         self._remembered: dict[object, Any] = {}
         self._compared_ends: dict[int, ComparedEnds] = {}  # until clocks are known
+        shared = SharedResults()
         kept = {} if previous is None else {id(f.trace.events): f for f in previous.ranks.values()}
         self.ranks: Mapping[str, RankFacts] = {
             trace.label: kept[id(trace.events)].relabelled(trace)
             if id(trace.events) in kept
-            else RankFacts(trace)
+            else RankFacts(trace, shared)
             for trace in job.ranks
         }
 
@@ -137,7 +138,8 @@ class JobFacts:
                     trace, work=work, classes=classes, group_index=index, groups=groups
                 )
                 found = found.sharing(self._listed_before)
-                self._known_calls = KnownCalls.of(trace, found, classes, index) or known
+                given = trace, found, work, classes, index
+                self._known_calls = KnownCalls.of(*given) or known
         self._listed_before = found
         if self.is_large:
             facts.forget_launches()

@@ -235,7 +235,7 @@ def known_and_listed(first: RankTrace, second: RankTrace) -> tuple[Calls | None,
         groups = View(job(trace)).facts.stated_groups
         lists.append((given, listing.calls_of(trace, groups=groups, **given)))  # type: ignore[arg-type]
     (given, calls), (others, listed) = lists
-    known = KnownCalls.of(first, calls, given["classes"], group_index)  # type: ignore[arg-type]
+    known = KnownCalls.of(first, calls, given["work"], given["classes"], group_index)  # type: ignore[arg-type]
     assert known is not None
     return known.of_rank(second, **others), listed  # type: ignore[arg-type]
 
@@ -285,13 +285,13 @@ def test_calls_with_other_metadata_are_listed_anew(column: str) -> None:
     assert known.of_rank(other, work=facts.work, classes=facts.classes, group_index=index) is None
 
 
-def known_inputs(trace: RankTrace) -> tuple[RankTrace, Calls, Any, Any]:
+def known_inputs(trace: RankTrace) -> tuple[RankTrace, Calls, Any, Any, Any]:
     facts, index = RankFacts(trace), np.zeros(1, np.int32)
     groups = View(job(trace)).facts.stated_groups
     found = listing.calls_of(
         trace, work=facts.work, classes=facts.classes, group_index=index, groups=groups
     )
-    return trace, found, facts.classes, index
+    return trace, found, facts.work, facts.classes, index
 
 
 def test_calls_of_a_rank_with_other_names_or_groups_are_listed_anew() -> None:
@@ -309,7 +309,7 @@ def test_calls_of_a_rank_with_other_names_or_groups_are_listed_anew() -> None:
 
 
 def test_few_calls_and_calls_without_a_group_are_not_kept_for_other_ranks() -> None:
-    trace, calls, classes, index = known_inputs(many_calls(0))
+    trace, calls, work, classes, index = known_inputs(many_calls(0))
 
-    assert KnownCalls.of(trace, calls.take(np.arange(200)), classes, index) is None
-    assert KnownCalls.of(trace, calls, classes, np.full(1, -1, np.int32)) is None
+    assert KnownCalls.of(trace, calls.take(np.arange(200)), work, classes, index) is None
+    assert KnownCalls.of(trace, calls, work, classes, np.full(1, -1, np.int32)) is None

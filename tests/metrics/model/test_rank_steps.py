@@ -7,9 +7,11 @@ import pytest
 from factories import Event, copy, kernel, launch, rank_trace, step
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ccltui.metrics.arrays.compiled import available
 from ccltui.metrics.model import rank_steps
+from ccltui.metrics.model.rank_facts import RankFacts, SharedResults
 from ccltui.metrics.model.rank_steps import (
     OUTSIDE,
     Step,
@@ -173,6 +175,35 @@ def test_the_compiled_pass_assigns_launched_work_to_the_same_steps(
             assert found.dtype == expected.dtype
             assert found.tolist() == expected.tolist()
         assert quick.num_guessed == slow.num_guessed == 0
+
+
+def test_ranks_that_share_columns_have_one_result_which_is_that_of_each() -> None:
+    trace = rank_trace(
+        annotations=[step(number, 10 * number, 10) for number in range(20)],
+        runtime=[launch(number, number) for number in range(200)],
+        gpu=[kernel("a", at + 3, 1 + at % 2, correlation=at) for at in range(200)],
+    )
+    later = trace.group("gpu").with_columns(start_ns=trace.group("gpu").start_ns + 7_000)
+    moved = trace.group("runtime").with_columns(start_ns=trace.group("runtime").start_ns + 5_000)
+    traces = (
+        trace,
+        replace(trace, events={**trace.events, "gpu": later}),
+        replace(trace, events={**trace.events, "runtime": moved}),
+    )
+    shared = SharedResults()
+
+    one, other, launched = (RankFacts(each, shared) for each in traces)
+
+    assert one.classes is other.classes
+    assert one.marked_steps is other.marked_steps
+    assert one.work.index is other.work.index
+    for facts, each in zip((one, other, launched), traces, strict=True):
+        alone = RankFacts(each)
+        assert facts.classes.tolist() == alone.classes.tolist()
+        assert facts.marked_steps == alone.marked_steps
+        for name in ("index", "start_ns", "end_ns"):
+            assert getattr(facts.work, name).tolist() == getattr(alone.work, name).tolist()
+    assert launched.work.index.tolist() != one.work.index.tolist()
 
 
 def test_launches_from_step_to_step_and_back_are_searched() -> None:

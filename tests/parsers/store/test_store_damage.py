@@ -263,3 +263,19 @@ def test_stored_columns_can_be_sent_and_replaced(traces: Path, store: Path, tmp_
     assert np.array_equal(later.start_ns, gpu.start_ns + 7)
     assert np.array_equal(other.dur_ns, gpu.dur_ns + 1)
     assert np.array_equal(other.start_ns, gpu.start_ns)
+
+
+def test_ranks_share_the_columns_that_have_the_same_bytes(traces: Path, store: Path) -> None:
+    """Also where those of one rank are damaged: they are read again from its trace."""
+    first, second = open_job(traces, cache_dir=store).ranks
+    one, other = first.group("cpu_ops"), second.group("cpu_ops")
+    assert one.name is other.name
+    assert one.name.tolist() == other.name.tolist()
+
+    (place,) = (found for found in second.place.columns if found.name == "cpu_ops/name")
+    flip(second.place.path, (second.place.begin or 0) + place.begin, 0)
+    known, damaged = open_job(traces, cache_dir=store).ranks
+
+    assert known.group("cpu_ops").name is one.name
+    assert damaged.group("cpu_ops").name is not one.name
+    assert damaged.group("cpu_ops").name.tolist() == one.name.tolist()
