@@ -22,12 +22,12 @@ from ccltui.commands.measure import (
 )
 from ccltui.metrics.facts import FACTS, CostRecord, recorded
 from ccltui.metrics.view.view_options import ViewOptions
-from ccltui.report.gates import Gate, Verdict, judge
 from ccltui.report.json_document import Entry, Report
 from ccltui.report.output import print_message, require_target, write_report
 from ccltui.report.text_layout import table
 
 if TYPE_CHECKING:
+    from ccltui.report.gates import Gate, Verdict
     from ccltui.report.writers import Writer
 
 
@@ -94,6 +94,8 @@ def _about_cost(metric: str, name: str) -> tuple[str, str]:
 
 def judged(gate: Gate, measured: Measured) -> Verdict:
     """Evaluate a gate on results that include its metric."""
+    from ccltui.report.gates import judge  # noqa: PLC0415  (xml; most commands have no gate)
+
     name = find_metric(gate.metric).name
     result = next(result for metric, result in measured.results if metric.name == name)
     return judge(gate, result)

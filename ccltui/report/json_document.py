@@ -17,11 +17,11 @@ from ccltui.parsers.window import (
     format_window,
     ranges_text,
 )
-from ccltui.report.gates import Verdict
 
 if TYPE_CHECKING:
     from ccltui.parsers.job import Job
     from ccltui.report import documents
+    from ccltui.report.gates import Verdict
 
 SCHEMA_VERSION: Final = 1
 

@@ -21,12 +21,12 @@ from msgspec import Struct
 from ccltui.metrics.model.classify import distinct
 from ccltui.metrics.model.rank_steps import steps_of
 from ccltui.parsers.columns import Group, RankTrace
-from ccltui.parsers.runs.run_records import TrainConfig
 from ccltui.parsers.safe_text import listed, printable
 from ccltui.parsers.side.workload_card import Card
 
 if TYPE_CHECKING:
     from ccltui.parsers.job import Job
+    from ccltui.parsers.runs.run_records import TrainConfig
 
 
 _DEGREES: Final = ("dp_replicate", "dp_shard", "tp", "pp", "cp")

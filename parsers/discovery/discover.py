@@ -64,8 +64,8 @@ from ccltui.parsers.text.compression import content_digest
 FOLDER: Final = "directories"
 RULES_VERSION: Final = 12
 """Raised whenever a rule that recognises files, or what is taken from their ends, changes."""
-LEAST_FILES: Final = 32
-"""Smaller directories are looked at anew: that takes less than a tenth of a second."""
+LEAST_FILES: Final = 8
+"""Smaller directories are looked at anew: that takes less than a hundredth of a second."""
 _SETTLED_NS: Final = 2 * 10**9
 """Least age of a file's last change. A file that changes twice within one tick of the file system's
 clock, which may be two seconds, has the same times before and after; `git` calls it racy."""
