@@ -80,10 +80,14 @@ _SCALAR_BYTES = re.compile(rb"[^\s,:\[\]{}\"]++")
 # A quote that does not close is a match of its own: the text ends inside that string.
 # All between is skipped by one match: foreign documents have thousands of strings.
 _STRUCTURE = re.compile(
-    rb'[^"{}\[\]]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"{}\[\]]*+)*+(["{}\[\]])', re.DOTALL
+    rb'[^"{}\[\]]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"{}\[\]]*+)*+(["{}\[\]]|\Z)', re.DOTALL
 )
+"""Up to the next bracket, or the quote of a text without end, or the end.
+
+It also matches at the end: else a search would go on from each byte of a long list that is cut.
+"""
 _INTEGER = re.compile(rb'"?\s*([0-9]{1,7})(?:\.0*)?\s*"?')
-_OPENING, _CLOSING = b"{[", b"}]"
+_OPENING = b"{["
 
 State = Literal["complete", "cut", "broken"]
 
@@ -179,14 +183,14 @@ def _container_end(text: bytes, start: int) -> int | None:
     depth = 0
     for match in _STRUCTURE.finditer(text, start):
         token = match[1]
+        if token in (b"", b'"'):
+            return None
         if token in _OPENING:
             depth += 1
-        elif token in _CLOSING:
-            depth -= 1
-            if depth == 0:
-                return match.end()
-        elif token == b'"':
-            return None
+            continue
+        depth -= 1
+        if depth == 0:
+            return match.end()
     return None
 
 

@@ -93,6 +93,17 @@ def test_random_cuts_of_public_files(shared: Path, tmp_path: Path) -> None:
             look(tmp_path, whole[: chance.randrange(len(whole) + 1)], path.name)
 
 
+@pytest.mark.parametrize("after", [b"", b'"name', b'"a\\" b'])
+def test_a_long_list_that_is_cut_is_looked_at_once(after: bytes) -> None:
+    """Looking at the rest of it from each of its bytes, this would take hours."""
+    text = b'{"rank": 3, "ranks": [' + b"0, " * 1_000_000 + after
+
+    found = object_shape(text)
+
+    assert [member.name for member in found.members] == ["rank", "ranks"]
+    assert (found.members[1].end, found.state) == (None, "cut")
+
+
 @given(st.lists(st.sampled_from(FRAGMENTS), max_size=40).map(b"".join), st.data())
 def test_a_cut_text_shows_a_beginning_of_the_same_members(text: bytes, data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, len(text)))
