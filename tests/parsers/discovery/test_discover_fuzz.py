@@ -100,7 +100,7 @@ def test_a_long_list_that_is_cut_is_looked_at_once(after: bytes) -> None:
 
     found = object_shape(text)
 
-    assert [member.name for member in found.members] == ["rank", "ranks"]
+    assert [member.key for member in found.members] == ["rank", "ranks"]
     assert (found.members[1].end, found.state) == (None, "cut")
 
 
