@@ -133,6 +133,26 @@ def extents(const int32_t[::1] index, const int64_t[:] begun, const int64_t[:] l
     return first_array, last_array
 
 
+def add_edges(
+    const int64_t[:] start, const int64_t[:] lasted, const int64_t[:] apart, int64_t[:, ::1] edges
+):
+    """Add the calls of a member to the edges of collectives; see ``validity.add_edges``."""
+    cdef Py_ssize_t place
+    cdef int64_t begin, end, dur
+    with nogil:
+        for place in range(start.shape[0]):
+            dur = lasted[place]
+            begin = start[place] - apart[place]
+            end = begin + dur
+            edges[0, place] = max(edges[0, place], begin)
+            edges[1, place] = min(edges[1, place], end)
+            edges[2, place] = max(edges[2, place], end)
+            edges[3, place] = max(edges[3, place], dur)
+            edges[5, place] = min(edges[5, place], max(edges[4, place], dur))
+            edges[4, place] = min(edges[4, place], dur)
+    return None
+
+
 def totals_by_name(
     const int64_t[::1] row,
     const int64_t[::1] begin,

@@ -316,7 +316,8 @@ class RankFacts:
     @cached_property
     def has_kernels(self) -> bool:
         """Whether kernels were recorded; a CPU-only trace has none."""
-        return bool((self.classes <= COMP).any())
+        classes = self.classes
+        return self._shared.of("kernels", (classes,), lambda: bool((classes <= COMP).any()))
 
     @property
     def busy(self) -> tuple[Intervals, Intervals, Intervals]:

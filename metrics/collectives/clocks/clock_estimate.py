@@ -51,6 +51,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ccltui.metrics.arrays.by_column import together
 from ccltui.metrics.arrays.reductions import (
     columns_of,
     distinct_values,
@@ -384,10 +385,13 @@ class _Sample(Struct, frozen=True):
         rate, ahead = drift[self.members], offsets[self.members]
         if not rate.any() and not ahead.any():
             return self.deviation.values  # the median of its rows is 0
-        rest = self.deviation.values - ahead
-        if rate.any():
-            rest -= self.time[:, np.newaxis] * rate
-        return np.asarray(rest - median_along(rest, 1)[:, np.newaxis])
+        found = np.empty_like(self.deviation.values)
+        for some in together(*found.shape[::-1]):  # a table of all is as large as the result
+            rest = self.deviation.values[some] - ahead
+            if rate.any():
+                rest -= self.time[some, np.newaxis] * rate
+            np.subtract(rest, median_along(rest, 1)[:, np.newaxis], out=found[some])
+        return found
 
     def offset_observation(self, drift: F64, offsets: F64) -> Observation:
         """Return the remaining offsets, weighted by the number of instances of the group."""

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from ccltui.metrics.arrays.by_column import together
+from ccltui.metrics.arrays.compiled import available
 from ccltui.metrics.arrays.reductions import (
     counts_up,
     distinct_values,
@@ -57,7 +58,7 @@ class Member(Struct, frozen=True, dict=True):
         """Return one column of the calls, as int64."""
         values = getattr(self.calls, name)
         if is_one_value(values) and len(self.rows):
-            return repeated(values.astype(np.int64), len(self.rows))
+            return repeated(values[:1].astype(np.int64), len(self.rows))
         whole = len(self.rows) == len(values)  # ascending, so these are all rows
         return np.asarray(values if whole else values[self.rows], np.int64)
 
@@ -500,8 +501,12 @@ def _tested(members: Sequence[Member], line: Line, kind: I64, usable: Bool) -> _
     tested = np.flatnonzero(dependent if dependent.any() else witness)
     some = evenly(tested)
     by_member = np.empty((len(members), len(some)), np.int64)
+    are_all = first is last and _are_all_in_order(members, last)
     for index, member in enumerate(members):
-        by_member[index] = pick(member.ends(), last[some, index])
+        if are_all:
+            np.add(member.start_ns[some], member.column("dur_ns")[some], out=by_member[index])
+        else:
+            by_member[index] = pick(member.ends(), last[some, index])
     end = by_member.T
     deviation = Deviations(end_deviation(end) if len(end) else end.astype(np.float64))
     offsets, drifts = member_offsets(deviation), Drifts.of(end, deviation)
@@ -542,23 +547,54 @@ def _edges(
 
     The overlap test is last start - first end: above 0 a member ended before the last one started.
     """
-    count = len(first)
-    last_start, last_end, longest = np.full((3, count), np.iinfo(np.int64).min)
-    first_end, shortest, second = np.full((3, count), _NEVER)
+    add = _add_edges_compiled if available() else add_edges
+    edges = np.empty((6, len(first)), np.int64)
+    edges[[0, 2, 3]], edges[[1, 4, 5]] = np.iinfo(np.int64).min, _NEVER
     time = pick(members[0].end_ns, last[:, 0])
+    are_all = first is last and _are_all_in_order(members, last)
     for index, member in enumerate(members):
-        start, end = pick(member.start_ns, first[:, index]), pick(member.ends(), last[:, index])
-        dur = end - start
-        np.maximum(longest, dur, out=longest)
-        np.minimum(second, np.maximum(shortest, dur), out=second)
-        np.minimum(shortest, dur, out=shortest)
-        if drifts.rates[index] or offsets[index]:
-            apart = offsets[index] + drifts.since(index, time)
-            start, end = start - apart, end - apart
-        np.maximum(last_start, start, out=last_start)
-        np.maximum(last_end, end, out=last_end)
-        np.minimum(first_end, end, out=first_end)
-    return _Edges(last_start, first_end, last_end, longest, shortest, second)
+        if are_all:
+            start, dur = member.start_ns, member.column("dur_ns")
+        else:
+            start = pick(member.start_ns, first[:, index])
+            dur = pick(member.ends(), last[:, index]) - start
+        apart: I64 = offsets[index : index + 1]
+        if drifts.rates[index]:
+            apart = apart + drifts.since(index, time)
+        add(start, dur, np.broadcast_to(apart, len(first)), edges)
+    return _Edges(*edges)
+
+
+def add_edges(start_ns: I64, dur_ns: I64, apart_ns: I64, edges: I64) -> None:
+    """Add the calls of one member to the columns of `_Edges`, int64 [6, n].
+
+    ``apart_ns`` is how far its clock is ahead at each of them.
+    """
+    last_start, first_end, last_end, longest, shortest, second = edges
+    np.maximum(longest, dur_ns, out=longest)
+    np.minimum(second, np.maximum(shortest, dur_ns), out=second)
+    np.minimum(shortest, dur_ns, out=shortest)
+    start = start_ns - apart_ns
+    end = start + dur_ns
+    np.maximum(last_start, start, out=last_start)
+    np.maximum(last_end, end, out=last_end)
+    np.minimum(first_end, end, out=first_end)
+
+
+def _add_edges_compiled(start_ns: I64, dur_ns: I64, apart_ns: I64, edges: I64) -> None:
+    from ccltui.metrics.arrays import _passes  # noqa: PLC0415
+
+    _passes.add_edges(start_ns, dur_ns, apart_ns, edges)
+
+
+def _are_all_in_order(members: Sequence[Member], positions: I64) -> bool:
+    """Return whether the k-th line has the k-th call of each member, and there are no others."""
+    return (
+        positions.size > 1
+        and not positions.strides[1]
+        and all(len(member.rows) == len(positions) for member in members)
+        and counts_up(positions[:, 0])
+    )
 
 
 def _corrected(end_ns: I64, offsets: I64, drifts: Drifts) -> F64:
@@ -607,9 +643,12 @@ def _confidence(
 def _first_start(members: Sequence[Member], positions: I64, offsets: I64) -> I64:
     earliest = np.full(len(positions), _NEVER, np.int64)
     present = positions.min(initial=0) >= 0
+    are_all = _are_all_in_order(members, positions)
     for index, member in enumerate(members):
         place = positions[:, index]
-        start = pick(member.start_ns, place) - offsets[index]
+        start = member.start_ns if are_all else pick(member.start_ns, place)
+        if offsets[index]:
+            start = start - offsets[index]
         start = start if present else np.where(place < 0, _NEVER, start)
         np.minimum(earliest, start, out=earliest)
     return earliest

@@ -8,6 +8,7 @@ from calls_by_hand import Call, group, member
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ccltui.metrics.arrays.compiled import available
 from ccltui.metrics.collectives.matching import lineup
 from ccltui.metrics.collectives.matching.match import (
     HIGH,
@@ -19,6 +20,7 @@ from ccltui.metrics.collectives.matching.match import (
     gather,
     match_calls,
 )
+from ccltui.metrics.collectives.matching.validity import add_edges
 
 WORLD2 = (group(0, 1),)
 PAUSES_US = (70, 130, 90, 310, 50, 170, 20, 230)
@@ -476,3 +478,22 @@ def test_misses_beyond_the_scatter_of_ends_do() -> None:
     match = exchanges({4: 300.0, 7: 400.0, 10: 350.0}, late=None)
 
     assert set(match.confidence.tolist()) == {LOW}
+
+
+@pytest.mark.skipif(not available(), reason="the pass was not compiled")
+@given(st.lists(st.lists(st.tuples(*[st.integers(-90, 90)] * 3), min_size=4, max_size=4)))
+def test_the_compiled_pass_finds_the_same_edges_of_collectives(
+    members: list[list[tuple[int, int, int]]],
+) -> None:
+    from ccltui.metrics.arrays import _passes
+
+    found, expected = (np.zeros((6, 4), np.int64) for _ in range(2))
+    for edges in (found, expected):
+        edges[[1, 4, 5]] = 1_000
+
+    for rows in members:
+        start, lasted, apart = np.array(rows, np.int64).T
+        _passes.add_edges(start, lasted, apart, found)
+        add_edges(start, lasted, apart, expected)
+
+    assert found.tolist() == expected.tolist()
