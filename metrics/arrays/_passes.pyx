@@ -273,6 +273,46 @@ def sums_by_line(const Measured[:] values, const int64_t[::1] first):
     return found_array
 
 
+cdef enum:
+    # Places that are looked at one after another before the rest is divided in halves.
+    NEAR = 16
+
+
+def places_among(const int64_t[::1] ordered, const int64_t[::1] values, bint right):
+    """Where values belong among ascending ones; see ``reductions.places_among``."""
+    cdef Py_ssize_t row, at = 0, low, high, middle, count = ordered.shape[0], left
+    cdef int64_t value
+    found_array = np.empty(len(values), np.int64)
+    cdef int64_t[::1] found = found_array
+    with nogil:
+        for row in range(values.shape[0]):
+            # those before the place are less than this
+            value = values[row]
+            if right and value == INT64_MAX:
+                at = count
+                found[row] = at
+                continue
+            value += right
+            left = NEAR
+            while left and at < count and ordered[at] < value:
+                at += 1
+                left -= 1
+            while left and at > 0 and ordered[at - 1] >= value:
+                at -= 1
+                left -= 1
+            if not left:
+                low, high = 0, count
+                while low < high:
+                    middle = (low + high) >> 1
+                    if ordered[middle] < value:
+                        low = middle + 1
+                    else:
+                        high = middle
+                at = low
+            found[row] = at
+    return found_array
+
+
 def extremes_by(const Measured[:] values, const int32_t[::1] group, int64_t count):
     """Lowest and highest of the whole numbers of each group; see ``reductions.extremes_by``."""
     cdef Py_ssize_t place, at

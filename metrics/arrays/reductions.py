@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import reduce
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -191,6 +191,21 @@ def stable_order(values: npt.NDArray[_Kind]) -> I64:
         if found is not None:
             return found
     return np.argsort(values, kind="stable")
+
+
+def places_among(ordered: I64, values: I64, side: Literal["left", "right"] = "left") -> I64:
+    """Return where values belong among ascending ones, as `numpy.searchsorted` does.
+
+    Each is searched from the place of the one before: a fifth of the time where values ascend, too.
+    """
+    if not available():
+        return np.searchsorted(ordered, values, side=side)
+    from ccltui.metrics.arrays import _passes  # noqa: PLC0415
+
+    found: I64 = _passes.places_among(
+        np.ascontiguousarray(ordered), np.ascontiguousarray(values), side == "right"
+    )
+    return found
 
 
 def extremes_by(values: npt.NDArray[np.signedinteger], group: I32, count: int) -> tuple[I64, I64]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from msgspec import Struct
 
-from ccltui.metrics.arrays.reductions import joint_inverse
+from ccltui.metrics.arrays.reductions import extremes_by, joint_inverse, places_among
 from ccltui.metrics.collectives.matching.match import RECV, SEND
 from ccltui.metrics.model.calls import ROUNDING_NS, SOON_NS, Calls, streams_of
 from ccltui.metrics.model.classify import COMM, MEM
@@ -251,8 +251,8 @@ def step_lines(
     kept = np.flatnonzero(call_line >= 0)
     call_start, call_end = calls.start_ns[kept], calls.end_ns[kept]
     line = call_line[kept]
-    after = np.searchsorted(reach, call_start + ROUNDING_NS, side="right")
-    resumed = np.searchsorted(start, call_end - ROUNDING_NS, side="left")
+    after = places_among(reach, call_start + ROUNDING_NS, side="right")
+    resumed = places_among(start, call_end - ROUNDING_NS)
     is_send, is_transfer = calls.kind[kept] == SEND, _is_transfer(calls)[kept]
     launched = _has_launch(facts, calls)[kept]
     unlaunched = np.flatnonzero(~launched)
@@ -409,7 +409,7 @@ def _divided(
     found = np.array(steps, np.int64)
     lowest = np.maximum(np.array(first, np.int64), np.concatenate(([0], stop[:-1]))[: len(first)])
     order = np.argsort(found, kind="stable")
-    place = np.searchsorted(found[order], calls.step)
+    place = places_among(found[order], calls.step)
     known = np.append(found[order], -2)[place] == calls.step
     line = np.where(known, np.append(order, -1)[place], -1)
     if calls.event_group == "gpu" and earlier.any():
@@ -482,7 +482,7 @@ def _waited(
 def _next_start(starts: I64, ends: I64) -> I64:
     """Return the first start at or after each end, the highest int64 for none."""
     ordered = np.sort(starts, kind="stable")  # nearly always ascending already
-    following = np.searchsorted(ordered, ends, side="left")
+    following = places_among(ordered, ends)
     return np.append(ordered, np.iinfo(np.int64).max)[following]
 
 
@@ -521,8 +521,9 @@ def _extents(
     end = np.full(count, _NEVER)
     held = stop > first
     begin[held], end[held] = start[first[held]], reach[stop[held] - 1]
-    np.minimum.at(begin, line, call_start)
-    np.maximum.at(end, line, call_end)
+    of_line = line.astype(np.int32)
+    begin = np.minimum(begin, extremes_by(call_start, of_line, count)[0][:-1])
+    end = np.maximum(end, extremes_by(call_end, of_line, count)[1][:-1])
     origin = begin.copy()
     # The line of a step reaches back to the end of the step before, where that is here.
     origin[1:] = np.where(np.diff(steps) == 1, end[:-1], begin[1:])
@@ -534,7 +535,12 @@ def _behind(stream: I64, line: I64, call_start: I64, kernel: I64) -> I64:
 
     Two calls of one kernel are both behind the call before it.
     """
-    order = np.lexsort((call_start, stream, line))
+    if (stream == stream[:1]).all() and all(
+        (np.diff(one) >= 0).all() for one in (line, call_start)
+    ):
+        order = np.arange(len(line))
+    else:
+        order = np.lexsort((call_start, stream, line))
     same = np.zeros(len(order), np.bool_)
     same[1:] = (stream[order[1:]] == stream[order[:-1]]) & (line[order[1:]] == line[order[:-1]])
     found = np.full(len(order), -1, np.int64)
@@ -557,7 +563,7 @@ def _chained(behind: I64, line: I64, start: I64, end: I64, is_transfer: Bool) ->
     if not len(order):
         return behind
     ordered = end.take(order)
-    place = np.searchsorted(ordered, start + ROUNDING_NS, side="right") - 1
+    place = places_among(ordered, start + ROUNDING_NS, side="right") - 1
     at_once = start - ordered.take(np.maximum(place, 0)) <= CHAINED_NS
     rows = np.flatnonzero(at_once & (place >= 0) & ~is_transfer)
     found, before = order.take(place.take(rows)), behind.take(rows)

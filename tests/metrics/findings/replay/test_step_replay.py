@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import cast
+from typing import Literal, cast
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from planted_jobs import Planted, planted_job
 
 from ccltui.metrics.arrays import reductions
 from ccltui.metrics.arrays.compiled import available
-from ccltui.metrics.arrays.reductions import extremes_by
+from ccltui.metrics.arrays.reductions import extremes_by, places_among
 from ccltui.metrics.findings.replay.ladder import ladder_of
 from ccltui.metrics.findings.replay.lines import call_table, line_operations, step_replay
 from ccltui.metrics.findings.replay.lines.call_table import (
@@ -234,3 +234,18 @@ def test_calls_of_ranks_are_put_into_order_with_those_that_they_are_behind() -> 
     assert joined.start_ns.values.tolist() == [0, 1, 2, 102, 100, 101]
     assert joined.behind.tolist() == [-1, 0, -1, -1, -1, 4]
     assert beside.tolist() == [5, 6, 7, 10, 8, 9]
+
+
+few = st.lists(st.integers(-40, 40) | st.sampled_from([-(1 << 63), (1 << 63) - 1]), max_size=60)
+
+
+@given(few, few, st.booleans(), st.sampled_from(["left", "right"]))
+def test_places_are_those_of_a_search(
+    ordered: list[int], values: list[int], ascend: bool, side: Literal["left", "right"]
+) -> None:
+    among = np.array(sorted(ordered), np.int64)
+    wanted = np.array(sorted(values) if ascend else values, np.int64)
+
+    found = places_among(among, wanted, side)
+
+    assert found.tolist() == np.searchsorted(among, wanted, side).tolist()
