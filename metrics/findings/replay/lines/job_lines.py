@@ -59,11 +59,13 @@ from ccltui.metrics.findings.replay.lines.stage_order import (
 )
 from ccltui.metrics.findings.replay.lines.step_lines import (
     Implied,
+    Kernels,
     StepLines,
     begun_too_early,
     calls_between,
     implied_steps,
     kernel_starts,
+    kernels_at,
     step_lines,
 )
 from ccltui.metrics.findings.replay.lines.step_replay import StepReplay
@@ -125,6 +127,9 @@ MIN_TOLERANCE_NS: Final = 20_000
 
 UNMARKED: Final = "not marked"
 """How the basis begins where steps are none of the profiler's."""
+
+_CALLS: Final = 1 << 16
+"""Calls that are looked at together: their columns fit into a cache."""
 
 _TRANSFERS: Final = [TYPES.index(name) for name in ("Send", "Recv", "SendRecv")]
 _ENDS: Final = ("origin_ns", "end_ns")
@@ -329,13 +334,15 @@ class JobLines(Struct, frozen=True, dict=True):
         Where the waits of a call are in no kernel, its other members tell when such a line begins.
         """
         table, count = self.table, len(self.table.transfer_ns)
-        linked = np.flatnonzero(table.instance >= 0)
-        instance, line = table.instance[linked], table.line[linked]
         longest = extremes_by(table.dur_ns, table.instance, count)[1][:-1]
-        together = longest - table.transfer_ns <= MIN_TOLERANCE_NS
-        opens = table.start_ns[linked] <= self.operations.begun_ns[line]
+        # The last one is that of calls in no instance.
+        together = np.append(longest - table.transfer_ns <= MIN_TOLERANCE_NS, False)
         found = np.zeros(table.num_lines, np.bool_)
-        found[line[opens & together[instance]]] = True
+        for begin in range(0, len(table.line), _CALLS):
+            here = slice(begin, begin + _CALLS)
+            line = table.line[here]
+            opens = table.start_ns[here] <= self.operations.begun_ns[line]
+            found[line[opens & together[table.instance[here]]]] = True
         return found & ~self._follows[table.step]
 
     @cached_property
@@ -620,6 +627,7 @@ def _assembled(
         table,
         found,
         stages.count,
+        lambda rank: _kernels(view, inputs[rank].label, lines[rank]),
         tolerance_ns=_tolerance_ns(view),
         rounding_ns=_rounding_ns(view, inputs),
         label_of=labels,
@@ -655,6 +663,15 @@ def _assembled(
         has_clock=has_clock,
         marked=marked,
     )
+
+
+def _kernels(view: View, label: str, lines: StepLines) -> Kernels:
+    """Return the kernels of a rank on its lines."""
+    facts = view.facts.ranks[label]
+    found = kernels_at(facts, lines.gpu_row)
+    if view.facts.is_large:
+        facts.forget_intervals()
+    return found
 
 
 def _leads(

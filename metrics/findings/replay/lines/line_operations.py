@@ -28,7 +28,7 @@ from ccltui.metrics.findings.replay.lines.shared_positions import (
     Template,
     templates_of,
 )
-from ccltui.metrics.findings.replay.lines.step_lines import QUEUED_NS, LineTimes, StepLines
+from ccltui.metrics.findings.replay.lines.step_lines import QUEUED_NS, Kernels, LineTimes, StepLines
 from ccltui.parsers.array_types import F64, I8, I32, I64, Bool
 
 PROMPT_NS: Final = 50_000
@@ -43,8 +43,7 @@ make all members begin within so little of each other."""
 def begun(own: LineTimes, table: CallTable) -> I64:
     """Return the time from the origin of each line to its first kernel or call."""
     count = table.num_lines
-    _, found, _, _ = own.along(np.arange(count), np.zeros(count, np.int64))
-    found = np.minimum(found, extremes_by(table.start_ns, table.line, count)[0][:-1])
+    found = np.minimum(own.begun(), extremes_by(table.start_ns, table.line, count)[0][:-1])
     return np.where(found < np.iinfo(np.int64).max, np.maximum(found, 0), 0)
 
 
@@ -177,6 +176,8 @@ def times_taken(
     edges = np.searchsorted(own.rank, np.arange(len(own.ranks) + 1)).tolist()
     for rank in range(len(own.ranks)):
         here = slice(edges[rank], edges[rank + 1])
+        if here.start == here.stop:
+            continue
         segments = slice(int(first[here.start]), int(first[here.stop]))
         calls = slice(int(table.first_call[here.start]), int(table.first_call[here.stop]))
         size, count = segments.stop - segments.start, calls.stop - calls.start
@@ -213,7 +214,7 @@ def _compiled(job: _Job, rank: int, here: slice, found: _Found) -> tuple[int, in
     from ccltui.metrics.arrays import _passes  # noqa: PLC0415
 
     own, table = job.own, job.table
-    one = own.ranks[rank]
+    start, reach, busy, gap = own.kernels(rank)
     first = table.first_call[here.start]
     calls = slice(int(first), int(table.first_call[here.stop]))
     behind = table.behind[calls] - np.int32(first)  # below 0 for none
@@ -221,7 +222,7 @@ def _compiled(job: _Job, rank: int, here: slice, found: _Found) -> tuple[int, in
     counted: tuple[int, int] = _passes.line_times(
         tuple(job.layouts),
         (job.layout[here], *(column[here] for column in lines)),
-        (one.start_ns, one.reach_ns, one.busy_ns, one.gap_ns),
+        (start, reach, busy, gap),
         (table.start_ns[calls].astype(np.int64), table.dur_ns[calls].astype(np.int64), behind),
         QUEUED_NS,
         job.tolerance_ns,
@@ -235,7 +236,7 @@ def _in_arrays(job: _Job, rank: int, here: slice, found: _Found) -> tuple[int, i
     own, table, layouts, layout, first, tolerance_ns = job
     early = checked = 0
     first_call = int(table.first_call[here.start])
-    busy_ns, started = own.ranks[rank].busy_ns, table.start_ns.astype(np.int64)
+    started = table.start_ns.astype(np.int64)
     for line in range(here.start, here.stop):
         kind, at, place, segment = layouts.of(int(layout[line]))
         call = np.where(place >= 0, table.first_call[line] + place, -1)
@@ -252,7 +253,7 @@ def _in_arrays(job: _Job, rank: int, here: slice, found: _Found) -> tuple[int, i
         if at[0] > 0:
             _, begun, _, counted = own.along(np.array([line]), np.zeros(1, np.int64))
             spent[0] = max(int(begun[0]), 0) + idle[0] - counted[0]
-        kernel = own.first[line] + at
+        kernel, busy_ns = own.first[line] + at, own.kernels(rank).busy_ns
         computed = busy_ns[kernel] - busy_ns[np.append(own.first[line], kernel[:-1])]
         held = segment >= 0
         places = int(first[line] - first[here.start]) + segment[held]
@@ -366,6 +367,7 @@ def line_operations(
     table: CallTable,
     found: Positions,
     num_stages: int,
+    kernels_of: Callable[[int], Kernels],
     *,
     tolerance_ns: int,
     rounding_ns: int,
@@ -379,12 +381,13 @@ def line_operations(
         table: their calls.
         found: the positions of the calls.
         num_stages: number of pipeline stages.
+        kernels_of: returns the kernels of a rank (an index).
         tolerance_ns: an operation may begin this long before what it depends on has ended.
         rounding_ns: the same where no launch is recorded, and the times tell the order.
         label_of: returns the label of each row of ``gpu`` of a rank (an index).
         lead_of: returns how long before its begin each call was launched, see `own_delays`.
     """
-    own = LineTimes(ranks, table.rank)
+    own = LineTimes(ranks, table.rank, kernels_of)
     templates = templates_of(own, table, found, num_stages, label_of, rounding_ns=rounding_ns)
     sizes = np.zeros((2, table.num_lines + 1), np.int64)
     for one in templates:

@@ -7,13 +7,18 @@ that run one program have the same positions, whatever their speed and their clo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from msgspec import Struct
 
-from ccltui.metrics.arrays.reductions import extremes_by, joint_inverse, places_among
+from ccltui.metrics.arrays.reductions import (
+    distinct_values,
+    extremes_by,
+    joint_inverse,
+    places_among,
+)
 from ccltui.metrics.collectives.matching.match import RECV, SEND
 from ccltui.metrics.model.calls import ROUNDING_NS, SOON_NS, Calls, streams_of
 from ccltui.metrics.model.classify import COMM, MEM
@@ -115,37 +120,61 @@ QUEUED_NS: Final = 20_000
 CHAINED_NS: Final = 5_000
 """A call that begins this soon after the end of one on another stream waited for it."""
 _NEVER: Final = np.iinfo(np.int64).min
+_NONE: Final = np.iinfo(np.int64).max
 
 IN_FORWARD, IN_BACKWARD, IN_OPTIMIZER = 1, 2, 3
 """Labels of kernels; 0 where it is not known."""
 
 
-class StepLines(Struct, frozen=True):
-    """The steps of one rank as lines of kernels; times are int64 ns on the rank's own clock.
+class Kernels(NamedTuple):
+    """The kernels of one rank on its line: times are int64 ns on the rank's own clock.
 
-    ``start_ns``, ``reach_ns`` (latest end so far), ``busy_ns`` and ``gap_ns`` (sums of busy and
-    idle time before each kernel; one entry more than kernels) and ``gpu_row`` are by kernel.
-    ``steps``, ``first``, ``stop`` (kernels of each line), ``origin_ns`` (end of the step before, of
-    the first its own start), ``end_ns`` and ``num_calls`` are by line.
+    ``reach_ns`` is the latest end so far, ``busy_ns`` and ``gap_ns`` are sums of busy and idle time
+    before each kernel, with one entry more than kernels.
     """
 
     start_ns: I64
     reach_ns: I64
     busy_ns: I64
     gap_ns: I64
+
+
+def kernels_at(facts: RankFacts, rows: I32 | I64) -> Kernels:
+    """Return the kernels in rows of ``gpu``, ascending."""
+    gpu = facts.trace.group("gpu")
+    start = gpu.start_ns.take(rows)
+    reach = np.maximum.accumulate(start + gpu.dur_ns.take(rows))
+    gap_ns = np.zeros(len(start) + 1, np.int64)
+    idle = start[1:] - reach[:-1]
+    np.cumsum(np.maximum(idle, 0, out=idle), out=gap_ns[2:])
+    # What is not idle since the first start is busy.
+    busy_ns = np.zeros(len(start) + 1, np.int64)
+    np.subtract(reach - start[:1], gap_ns[1:], out=busy_ns[1:])
+    return Kernels(start, reach, busy_ns, gap_ns)
+
+
+class StepLines(Struct, frozen=True):
+    """The steps of one rank as lines of kernels; times are int64 ns on the rank's own clock.
+
+    ``gpu_row`` is by kernel. ``steps``, ``first``, ``stop`` (kernels of each line), ``origin_ns``
+    (end of the step before, of the first its own start), ``end_ns``, ``begun_ns`` (begin of the
+    first kernel, the largest int64 for none) and ``num_calls`` are by line.
+    """
+
     gpu_row: I32
     steps: I64
     first: I64
     stop: I64
     origin_ns: I64
     end_ns: I64
+    begun_ns: I64
     num_calls: I64
 
     @classmethod
     def empty(cls) -> StepLines:
         """No step: a rank that cannot be compared."""
-        none, rows, one = np.empty(0, np.int64), np.empty(0, np.int32), np.zeros(1, np.int64)
-        return cls(none, none, one, one, rows, none, none, none, none, none, none)
+        none = np.empty(0, np.int64)
+        return cls(np.empty(0, np.int32), *(none,) * 7)
 
 
 class StepCalls(Struct, frozen=True):
@@ -169,15 +198,33 @@ class StepCalls(Struct, frozen=True):
 
 
 class LineTimes:
-    """Times along the lines of all ranks, by line and position."""
+    """Times along the lines of all ranks, by line and position.
 
-    def __init__(self, ranks: Sequence[StepLines], rank: I64) -> None:
-        self.ranks, self.rank = ranks, rank
+    The kernels of a rank are looked up where they are needed: those of all take as much memory as
+    their calls.
+    """
+
+    def __init__(
+        self, ranks: Sequence[StepLines], rank: I64, kernels_of: Callable[[int], Kernels]
+    ) -> None:
+        self.ranks, self.rank, self._kernels_of = ranks, rank, kernels_of
         sizes = [len(one.steps) for one in ranks]
         self.place = np.concatenate([np.arange(count) for count in sizes])
         self.first = np.concatenate([one.first for one in ranks])
         self.size = np.concatenate([one.stop - one.first for one in ranks])
         self.origin = np.concatenate([one.origin_ns for one in ranks])
+        self._last: tuple[int, Kernels] | None = None
+
+    def kernels(self, rank: int) -> Kernels:
+        """Return the kernels of a rank (an index); the last ones are kept."""
+        if self._last is None or self._last[0] != rank:
+            self._last = rank, self._kernels_of(rank)
+        return self._last[1]
+
+    def begun(self) -> I64:
+        """Start of the first kernel of each line from its origin, the largest int64 for none."""
+        begun = np.concatenate([one.begun_ns for one in self.ranks])
+        return np.where(begun < _NONE, begun - self.origin, begun)
 
     def along(self, line: I64, at: I32 | I64) -> tuple[I64, I64, I64, I64]:
         """By operation: end of the work before it, start of the kernel at it, idle sums.
@@ -185,11 +232,11 @@ class LineTimes:
         Times are from the origin of the line; the sums are of idle time before the kernel and
         through it. Where no kernel follows, its start is the largest int64.
         """
-        before, start = np.zeros(len(at), np.int64), np.full(len(at), np.iinfo(np.int64).max)
+        before, start = np.zeros(len(at), np.int64), np.full(len(at), _NONE)
         idle, through = np.zeros(len(at), np.int64), np.zeros(len(at), np.int64)
-        edges = np.searchsorted(self.rank[line], np.arange(len(self.ranks) + 1))
-        for index, one in enumerate(self.ranks):
-            here = slice(int(edges[index]), int(edges[index + 1]))
+        edges = np.searchsorted(self.rank[line], np.arange(len(self.ranks) + 1)).tolist()
+        for rank in distinct_values(self.rank[line]).tolist():
+            here, one = slice(edges[rank], edges[rank + 1]), self.kernels(rank)
             lines = line[here]
             place, origin = self.first[lines] + at[here], self.origin[lines]
             if not len(one.start_ns):
@@ -234,16 +281,7 @@ def step_lines(
             much.
     """
     rows = main_rows(facts)
-    gpu = facts.trace.group("gpu")
-    start = gpu.start_ns.take(rows)
-    end = start + gpu.dur_ns.take(rows)
-    reach = np.maximum.accumulate(end)
-    gap_ns = np.zeros(len(start) + 1, np.int64)
-    idle = start[1:] - reach[:-1]
-    np.cumsum(np.maximum(idle, 0, out=idle), out=gap_ns[2:])
-    # What is not idle since the first start is busy.
-    busy_ns = np.zeros(len(start) + 1, np.int64)
-    np.subtract(reach - start[:1], gap_ns[1:], out=busy_ns[1:])
+    start, reach, _, gap_ns = kernels_at(facts, rows)
     if implied is None:
         steps, first, stop, call_line = _divided(facts, calls, rows, chosen)
     else:
@@ -259,6 +297,7 @@ def step_lines(
     if rounding_ns > ROUNDING_NS and len(unlaunched):
         times = call_start[unlaunched], call_end[unlaunched]
         places = after[unlaunched], resumed[unlaunched]
+        end = start + facts.trace.group("gpu").dur_ns.take(rows)
         after[unlaunched], resumed[unlaunched] = _nearest_edges(
             (start, end, gap_ns), times, places, rounding_ns
         )
@@ -275,16 +314,13 @@ def step_lines(
         launches = _launched_before(facts, calls, rows, kept[queued])
         after[queued] = np.minimum(after[queued], launches)
     lines = StepLines(
-        start_ns=start,
-        reach_ns=reach,
-        busy_ns=busy_ns,
-        gap_ns=gap_ns,
         gpu_row=rows.astype(np.int32),
         steps=steps,
         first=first,
         stop=stop,
         origin_ns=origin,
         end_ns=ended,
+        begun_ns=np.where(size > 0, np.append(start, _NONE)[first], _NONE),
         num_calls=np.bincount(line, minlength=len(steps)),
     )
     return lines, StepCalls(
