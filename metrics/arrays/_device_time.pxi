@@ -262,3 +262,29 @@ def device_sums(work, windows, int64_t[:, ::1] named, int64_t[:, ::1] of_kind, i
             named[1, key] += inside
             of_kind[1, kind[event]] += inside
     return is_ordered
+
+
+def first_rows(Times keys, Times wanted, int64_t most):
+    """See ``reductions.first_rows``; None where ids lie in a range of more than ``most``."""
+    cdef Py_ssize_t row
+    cdef int64_t low = INT64_MAX, high = -1
+    found_array = np.empty(len(wanted), np.int32)
+    cdef int32_t[::1] found = found_array
+    with nogil:
+        for row in range(keys.shape[0]):
+            if keys[row] >= 0:
+                low = min(low, keys[row])
+                high = max(high, keys[row])
+    if high < low:
+        found_array.fill(-1)
+        return found_array
+    if <uint64_t> high - <uint64_t> low >= <uint64_t> most:
+        return None
+    cdef int32_t[::1] row_of = np.full(high - low + 1, -1, np.int32)
+    with nogil:
+        for row in range(keys.shape[0] - 1, -1, -1):  # the first of several with one id
+            if keys[row] >= 0:
+                row_of[keys[row] - low] = <int32_t> row
+        for row in range(wanted.shape[0]):
+            found[row] = row_of[wanted[row] - low] if low <= wanted[row] <= high else -1
+    return found_array

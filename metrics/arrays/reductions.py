@@ -367,6 +367,18 @@ def first_rows(keys: I64, wanted: I64) -> I32:
         keys: id of each row, negative where it has none.
         wanted: ids to find.
     """
+    if available():
+        from ccltui.metrics.arrays import _passes  # noqa: PLC0415
+
+        columns = np.ascontiguousarray(keys), np.ascontiguousarray(wanted)
+        found: I32 | None = _passes.first_rows(*columns, MAX_TABLE_RATIO * len(keys))
+        if found is not None:
+            return found
+    return _first_rows(keys, wanted)
+
+
+def _first_rows(keys: I64, wanted: I64) -> I32:
+    """Return the result of `first_rows` where ids are far apart, or nothing was compiled."""
     known = np.arange(len(keys), dtype=np.int32)
     if len(keys) and keys.min() < 0:
         known = known[keys >= 0]

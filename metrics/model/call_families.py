@@ -9,6 +9,7 @@ such work is one call. Type and size come from its metadata and from the events 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -334,15 +335,34 @@ def untimed_family(trace: RankTrace, work: StepWork) -> Family:
     return replace(_family(trace, work, UNTIMED, rows, kind[rows]), source=_SOURCES["gpu"])
 
 
-def api_call_times(trace: RankTrace) -> I64 | None:
-    """Return the starts of the collectives that the framework issued, None if not recorded.
+def api_call_times(traces: Iterable[RankTrace]) -> Iterator[I64 | None]:
+    """Yield the starts of the collectives that the framework issued, None where not recorded.
 
-    Waits for collectives are recorded in the same way and are excluded.
+    Waits for collectives are recorded in the same way and are excluded. Ranks that do the same work
+    have the same records at other times: which rows are calls is found once for those in a row.
     """
-    operators, name = trace.group("cpu_ops"), trace.strings.find(PARAMS)
-    if name < 0 or not (operators.name == name).any():
-        return None
-    return operators.start_ns[_parameter_rows(trace)[0]]
+    known: tuple[tuple[npt.NDArray[Any], ...], I64] | None = None
+    for trace in traces:
+        operators, name = trace.group("cpu_ops"), trace.strings.find(PARAMS)
+        if name < 0 or not (operators.name == name).any():
+            yield None
+            continue
+        columns = _columns_of_parameters(trace)
+        if known is None or not all(map(np.array_equal, known[0], columns)):
+            rows = _parameter_rows(trace)[0]
+            is_told = names_operation(trace, operators.args[operators.name == name]).all()
+            known = (columns, rows) if is_told else None
+        else:
+            rows = known[1]
+        yield operators.start_ns[rows]
+
+
+def _columns_of_parameters(trace: RankTrace) -> tuple[npt.NDArray[Any], ...]:
+    """Return all that `_parameter_rows` looks at where every record names its operation."""
+    operators, args, texts = trace.group("cpu_ops"), trace.collective_args, trace.strings
+    groups = np.array(len(trace.process_groups))
+    columns = operators.name, operators.args, operators.track, args.group, args.op, args.seq
+    return texts.blob, texts.offsets, groups, *columns
 
 
 def runs_on_gloo(trace: RankTrace) -> bool:

@@ -104,8 +104,7 @@ _UNTYPED: Final = DTYPES.index("bytes")
 _SPLITTING: Final = [TYPES.index("AllGather"), TYPES.index("ReduceScatter")]
 _TRANSFERS: Final = [TYPES.index("Send"), TYPES.index("Recv")]
 _PAIRED: Final = [*_TRANSFERS, TYPES.index("SendRecv")]
-_RECV: Final = TYPES.index("Recv")
-_BARRIER: Final = TYPES.index("Barrier")
+_COUNTS_BYTES: Final = np.array([one not in {"Recv", "Barrier"} for one in TYPES])
 
 
 _OFTEN_EQUAL: Final = (
@@ -173,7 +172,9 @@ class Calls(Struct, frozen=True):
     @property
     def counts_bytes(self) -> Bool:
         """Calls that move bytes of their own: a receive repeats its send, a barrier moves none."""
-        return np.asarray((self.kind != _RECV) & (self.kind != _BARRIER))
+        if is_one_value(self.kind):
+            return repeated(_COUNTS_BYTES.take(self.kind[:1]), len(self))
+        return _COUNTS_BYTES.take(self.kind)
 
     def __len__(self) -> int:
         return len(self.start_ns)

@@ -7,12 +7,14 @@ on it.
 
 from __future__ import annotations
 
+import operator
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 from msgspec.structs import replace
 
 from ccltui.metrics.card import effective_config
@@ -386,6 +388,7 @@ class View:
         self.expected: frozenset[str] = frozenset()
         self._expected_sums: tuple[RankSum, ...] = ()
         self._sums: defaultdict[str, dict[object, Any]] = defaultdict(dict)
+        self._alike: dict[object, tuple[tuple[object, ...], Any]] = {}
 
     def with_options(self, **changes: Any) -> View:
         """Return a view of the same job with some options changed."""
@@ -568,9 +571,27 @@ class View:
 
         Nothing is inferred for calls of groups that files name, or of none.
         """
+        return self.of_alike("dims", calls, lambda: self._dims_of(calls))
+
+    def _dims_of(self, calls: Calls) -> tuple[I8, I8]:
         stated = calls.group.max(initial=-1) < len(self.facts.stated_groups)
         groups = self.facts.dims_of_stated_groups if stated else self.facts.dims_of_groups
         return dims_of_calls(calls, groups, self.degrees)
+
+    def of_alike(
+        self, key: object, calls: Calls, make: Callable[[], _T], *others: npt.NDArray[Any]
+    ) -> _T:
+        """Return what ``make`` finds from the types and groups of some calls, and other columns.
+
+        Where these are the same arrays as in the call before, as they are of ranks that do the same
+        work (`KnownCalls`), so is the result.
+        """
+        columns = calls.source, calls.kind, calls.group, calls.has_metadata, *others
+        known = self._alike.get(key)
+        if known is None or any(map(operator.is_not, known[0], columns)):
+            known = self._alike[key] = columns, make()
+        found: _T = known[1]
+        return found
 
     def with_dims(self, rank: RankView, calls: Calls) -> Calls:
         """Return calls of a rank with all that tells their dimension.

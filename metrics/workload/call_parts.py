@@ -38,12 +38,12 @@ class Traffic(Struct):
     time_ns: int = 0  # union per rank, summed over ranks
     ranks: set[str] = field(default_factory=set)
 
-    def add(self, rank: RankView, calls: Calls, rows: Bool) -> None:
+    def add(self, view: View, rank: RankView, calls: Calls, rows: Bool) -> None:
         """Take the calls of one rank; a transfer counts its bytes where it is sent.
 
         One that began before the window counts its time in it, and nothing else.
         """
-        one = _sums_of_all(rank, calls) if rows.all() else _sums(rank, calls, rows)
+        one = _sums_of_all(view, rank, calls) if rows.all() else _sums(rank, calls, rows)
         self.calls += one.calls
         self.countable += one.countable
         self.sized += one.sized
@@ -84,28 +84,45 @@ class _Sums(NamedTuple):
 
 def _sums(rank: RankView, calls: Calls, rows: Bool | slice) -> _Sums:
     """Sum the calls of one rank in a mask or a slice."""
-    start = calls.start_ns[rows]
+    began = calls.start_ns[rows] >= rank.selection.start_ns
+    return _Sums(*_counts(calls, rows, began), _time_ns(rank, calls, rows))
+
+
+def _counts(calls: Calls, rows: Bool | slice, began: Bool) -> tuple[int, int, int, int, int, int]:
+    """Return the numbers of `_Sums` but the time."""
     message, wire = calls.message_bytes[rows], calls.wire_bytes[rows]
-    began = start >= rank.selection.start_ns
     countable = began & calls.counts_bytes[rows]
     known = countable & (message >= 0)
     wired = known & (wire >= 0)
-    busy = union(start, start + calls.dur_ns[rows])
-    return _Sums(
-        calls=int(np.count_nonzero(began)),
-        countable=int(np.count_nonzero(countable)),
-        sized=int(np.count_nonzero(known)),
-        wired=int(np.count_nonzero(wired)),
-        summed_bytes=int(message.sum(where=known)),
-        wire_bytes=int(wire.sum(where=wired)),
-        time_ns=busy.clip(rank.selection.start_ns, rank.selection.end_ns).total_ns,
+    return (
+        int(np.count_nonzero(began)),
+        int(np.count_nonzero(countable)),
+        int(np.count_nonzero(known)),
+        int(np.count_nonzero(wired)),
+        int(message.sum(where=known)),
+        int(wire.sum(where=wired)),
     )
 
 
-def _sums_of_all(rank: RankView, calls: Calls) -> _Sums:
+def _time_ns(rank: RankView, calls: Calls, rows: Bool | slice) -> int:
+    start = calls.start_ns[rows]
+    busy = union(start, start + calls.dur_ns[rows])
+    return busy.clip(rank.selection.start_ns, rank.selection.end_ns).total_ns
+
+
+def _sums_of_all(view: View, rank: RankView, calls: Calls) -> _Sums:
     """Sum all calls of one rank once for its only dimension, its only type and its only group."""
-    known = rank.remember(_sums_of_all, lambda: (calls, _sums(rank, calls, slice(None))))
-    return known[1] if known[0] is calls else _sums(rank, calls, slice(None))
+    known = rank.remember(_sums_of_all, lambda: (calls, _sum_all(view, rank, calls)))
+    return known[1] if known[0] is calls else _sum_all(view, rank, calls)
+
+
+def _sum_all(view: View, rank: RankView, calls: Calls) -> _Sums:
+    every, began = slice(None), calls.start_ns >= rank.selection.start_ns
+    if not began.all():
+        return _sums(rank, calls, every)
+    columns = calls.message_bytes, calls.wire_bytes
+    counts = view.of_alike(_sum_all, calls, lambda: _counts(calls, every, began), *columns)
+    return _Sums(*counts, _time_ns(rank, calls, every))
 
 
 _Key = TypeVar("_Key")
@@ -164,10 +181,19 @@ def _device_calls(view: View, rank: RankView, *, named: bool) -> Calls:
 def _parts(
     view: View, rank: RankView, split: Split[_Key], calls: Calls
 ) -> Iterator[tuple[_Key, Intervals, int]]:
-    for name, rows in split(view, calls):
-        time, started = _times_of_all(rank, calls) if rows.all() else _times(rank, calls, rows)
+    for name, rows, are_all in rows_of_parts(view, calls, split):
+        time, started = _times_of_all(rank, calls) if are_all else _times(rank, calls, rows)
         if len(time) or started:
             yield name, time, started
+
+
+def rows_of_parts(
+    view: View, calls: Calls, split: Split[_Key]
+) -> tuple[tuple[_Key, Bool, bool], ...]:
+    """Return the name of each part, a mask of its calls, and whether these are all."""
+    return view.of_alike(
+        split, calls, lambda: tuple((*one, bool(one[1].all())) for one in split(view, calls))
+    )
 
 
 def _times(rank: RankView, calls: Calls, rows: Bool | slice) -> tuple[Intervals, int]:

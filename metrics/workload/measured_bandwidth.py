@@ -6,6 +6,7 @@ The time of a collective is the shortest duration over its ranks: the last to ar
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -22,7 +23,7 @@ from ccltui.parsers.columns import MISSING
 if TYPE_CHECKING:
     from ccltui.metrics.model.calls import Calls
     from ccltui.metrics.view.job_view import View
-    from ccltui.parsers.array_types import I64
+    from ccltui.parsers.array_types import I64, Bool
 
 
 def timed_collectives(view: View) -> Instances:
@@ -84,9 +85,17 @@ def _measured(view: View) -> Iterator[Measured]:
     matched = {max(part.arrived.match.group, MISSING) for part in parts}
     for rank in view.ranks:
         calls = rank.named(rank.selected_calls)
-        alone = ~np.isin(calls.group, list(matched)) & ~np.isin(calls.kind, [_SEND, _RECV])
-        for group in distinct_values(calls.group[alone]).tolist():
-            yield _of_rank(calls.take(alone & (calls.group == group)), group)
+        for group, rows in view.of_alike(_measured, calls, partial(_alone, calls, matched)):
+            yield _of_rank(calls.take(rows), group)
+
+
+def _alone(calls: Calls, matched: set[int]) -> list[tuple[int, Bool]]:
+    """Return the groups of a rank that are not compared with other ranks, with their calls."""
+    alone = ~np.isin(calls.group, list(matched)) & ~np.isin(calls.kind, [_SEND, _RECV])
+    return [
+        (group, alone & (calls.group == group))
+        for group in distinct_values(calls.group[alone]).tolist()
+    ]
 
 
 def _of_part(view: View, part: Part, inputs: dict[str, Calls]) -> Measured:

@@ -66,19 +66,17 @@ def coll_call_num(view: View) -> Result:
     """Count the calls of every rank by type, step and group."""
     reasons = _cpu_only(view)
     per_rank = {rank.label: len(_counted(rank)) for rank in view.ranks}
-    kinds = sum((_by_kind(rank) for rank in view.ranks), Counter[str]())
+    kinds = sum((_by_kind(view, rank) for rank in view.ranks), Counter[str]())
     counts = {rank.label: _by_group(view, rank) for rank in view.ranks}
     details = {
         "total_calls": sum(per_rank.values()),
         "calls_per_rank": per_rank,
         "calls_by_type": dict.fromkeys(ALWAYS_SHOWN, 0) | dict(kinds),
-        "calls_per_step": {rank.label: _by_step(rank) for rank in view.ranks},
+        "calls_per_step": {rank.label: _by_step(view, rank) for rank in view.ranks},
         "calls_by_group": _group_rows(view, counts),
         "num_traces": len(view.ranks),
         "api_calls": _api_calls(view),
-        "num_without_metadata": sum(
-            int((~_counted(rank).has_metadata).sum()) for rank in view.ranks
-        ),
+        "num_without_metadata": sum(_without_metadata(view, rank) for rank in view.ranks),
         "rank_mismatch": _mismatches(view, counts),
     }
     source, warnings = source_of(view.ranks)
@@ -106,22 +104,43 @@ def _cpu_only(view: View) -> list[Reason]:
     ]
 
 
-def _by_kind(rank: RankView) -> Counter[str]:
-    counts = np.bincount(_counted(rank).kind, minlength=len(TYPES)).tolist()
+def _by_kind(view: View, rank: RankView) -> Counter[str]:
+    calls = _counted(rank)
+    return view.of_alike(_by_kind, calls, lambda: _count_kinds(calls))
+
+
+def _count_kinds(calls: Calls) -> Counter[str]:
+    counts = np.bincount(calls.kind, minlength=len(TYPES)).tolist()
     return Counter({name: count for name, count in zip(TYPES, counts, strict=True) if count})
 
 
-def _by_step(rank: RankView) -> dict[str, int]:
+def _without_metadata(view: View, rank: RankView) -> int:
+    calls = _counted(rank)
+    return view.of_alike(
+        _without_metadata, calls, lambda: int(np.count_nonzero(~calls.has_metadata))
+    )
+
+
+def _by_step(view: View, rank: RankView) -> dict[str, int]:
     """Calls by step, with those that no step covers under "outside"; empty without step markers."""
     if rank.marker is None:
         return {}
-    steps, counts = unique_counts(_counted(rank).step)
+    calls = _counted(rank)
+    return view.of_alike(_by_step, calls, lambda: _count_steps(calls), calls.step)
+
+
+def _count_steps(calls: Calls) -> dict[str, int]:
+    steps, counts = unique_counts(calls.step)
     named = zip(steps.tolist(), counts.tolist(), strict=True)
     return {str(step) if step >= 0 else "outside": count for step, count in named}
 
 
 def _by_group(view: View, rank: RankView) -> Counter[tuple[int, int, int]]:
     calls = _counted(rank)
+    return view.of_alike(_by_group, calls, lambda: _count_groups(view, calls))
+
+
+def _count_groups(view: View, calls: Calls) -> Counter[tuple[int, int, int]]:
     dims, _ = view.dims_of(calls)
     last = int(calls.group.max(initial=-1))
     shape = (last + 2, len(TYPES), len(DIMS))  # the first group is none
@@ -178,9 +197,9 @@ def _api_calls(view: View) -> int | None:
     """Recorded calls of the framework; None where not recorded or where one group is selected."""
     if view.options.group is not None:
         return None
-    times = [(rank, api_call_times(rank.trace)) for rank in view.ranks]
-    known = [(rank, starts) for rank, starts in times if starts is not None]
-    return sum(int(rank.contains(starts).sum()) for rank, starts in known) if known else None
+    times = zip(view.ranks, api_call_times(rank.trace for rank in view.ranks), strict=True)
+    known = [int(rank.contains(starts).sum()) for rank, starts in times if starts is not None]
+    return sum(known) if known else None
 
 
 metric_cal = coll_call_num.document_of

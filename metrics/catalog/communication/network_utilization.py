@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,13 +55,13 @@ def network_utilization(view: View) -> Result:
     """Bytes that ranks send over the measured time."""
     ranks = device_ranks(view)
     calls = [rank.selected_calls for rank in ranks]
-    countable = sum(int(of_rank.counts_bytes.sum()) for of_rank in calls)
+    countable = sum(int(np.count_nonzero(of_rank.counts_bytes)) for of_rank in calls)
     if not countable:
         raise refuse("no_collectives", "no collective that moves bytes in the selection")
-    sized = sum(int(_sends(of_rank).sum()) for of_rank in calls)
+    sized = sum(int(np.count_nonzero(_sends(view, of_rank))) for of_rank in calls)
     if not sized:
         raise unknown_wire_bytes(sized=any((one.message_bytes >= 0).any() for one in calls))
-    sent = {rank.label: _sent(rank.selected_calls) for rank in ranks}
+    sent = {rank.label: _sent(view, rank.selected_calls) for rank in ranks}
     window, total = sum(rank.window_ns for rank in ranks), sum(sent.values())
     peak = _peak(view, calls)
     details: dict[str, Any] = {
@@ -88,44 +89,78 @@ def network_utilization(view: View) -> Result:
     )
 
 
-def _sends(calls: Calls) -> Bool:
-    return np.asarray(calls.counts_bytes & (calls.wire_bytes >= 0))
+def _sends(view: View, calls: Calls) -> Bool:
+    """Mask of the calls that send a known number of bytes."""
+    return view.of_alike(
+        _sends,
+        calls,
+        lambda: np.asarray(calls.counts_bytes & (calls.wire_bytes >= 0)),
+        calls.wire_bytes,
+    )
 
 
-def _sending(calls: Calls) -> Calls:
+def _sending(view: View, calls: Calls) -> Calls:
     """Return the calls that send a known number of bytes."""
-    sends = _sends(calls)
+    sends = _sends(view, calls)
     return calls if sends.all() else calls.take(sends)
 
 
-def _sent(calls: Calls) -> int:
-    return int(calls.wire_bytes[_sends(calls)].sum())
+def _sent(view: View, calls: Calls) -> int:
+    return view.of_alike(
+        _sent,
+        calls,
+        lambda: int(calls.wire_bytes[_sends(view, calls)].sum()),
+        calls.wire_bytes,
+    )
 
 
 def _peak(view: View, calls: Sequence[Calls]) -> LinkPeak | None:
     """Peak of the links, where every group that sends anything uses the same links."""
-    groups = {int(group) for one in calls for group in distinct_values(one.group[_sends(one)])}
+    groups = {group for one in calls for group in _groups(view, one)}
     peaks = [link_peak(view, group) for group in sorted(groups)]
     return peaks[0] if peaks and all(peak == peaks[0] for peak in peaks) else None
+
+
+def _groups(view: View, calls: Calls) -> list[int]:
+    """Return the groups that send anything."""
+    return view.of_alike(
+        _groups,
+        calls,
+        lambda: distinct_values(calls.group[_sends(view, calls)]).tolist(),
+        calls.wire_bytes,
+    )
+
+
+def _sums_by_dim(view: View, calls: Calls) -> dict[str, int]:
+    dims, _ = view.dims_of(calls)
+    return {DIMS[dim]: int(calls.wire_bytes[dims == dim].sum()) for dim in distinct_values(dims)}
 
 
 def _by_dim(view: View, ranks: Sequence[RankView], window: int) -> dict[str, Any]:
     found: defaultdict[str, int] = defaultdict(int)
     for rank in ranks:
-        calls = view.with_dims(rank, _sending(rank.selected_calls))
-        dims, _ = view.dims_of(calls)
-        for dim in distinct_values(dims):
-            found[DIMS[dim]] += int(calls.wire_bytes[dims == dim].sum())
+        calls = view.with_dims(rank, _sending(view, rank.selected_calls))
+        sums = partial(_sums_by_dim, view, calls)
+        for dim, num_bytes in view.of_alike(_by_dim, calls, sums, calls.wire_bytes).items():
+            found[dim] += num_bytes
     return {dim: _row(num_bytes, window) for dim, num_bytes in sorted(found.items())}
+
+
+def _sums_by_group(view: View, calls: Calls) -> dict[int, int]:
+    sending = _sending(view, calls)
+    return {
+        group: int(sending.wire_bytes[sending.group == group].sum())
+        for group in distinct_values(sending.group).tolist()
+    }
 
 
 def _by_locality(view: View, calls: Sequence[Calls], window: int) -> dict[str, Any]:
     """Bytes inside hosts, between hosts, or unknown, by the ranks of each group."""
     names = {True: "between_hosts", False: "inside_host", None: "unknown"}
     found: defaultdict[str, int] = defaultdict(int)
-    for sending in map(_sending, calls):
-        for group in distinct_values(sending.group).tolist():
-            num_bytes = int(sending.wire_bytes[sending.group == group].sum())
+    for one in calls:
+        sums = view.of_alike(_by_locality, one, partial(_sums_by_group, view, one), one.wire_bytes)
+        for group, num_bytes in sums.items():
             found[names[group_crosses_hosts(view, group)]] += num_bytes
     return {name: _row(num_bytes, window) for name, num_bytes in sorted(found.items())}
 

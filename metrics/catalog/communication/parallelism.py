@@ -42,6 +42,7 @@ from ccltui.metrics.workload.call_parts import (
     dims_of_matched,
     exposed_by,
     exposed_parts,
+    rows_of_parts,
 )
 from ccltui.metrics.workload.measured_bandwidth import Measured, measured_bandwidths
 
@@ -154,10 +155,10 @@ def traffic_of(view: View) -> dict[Key, Traffic]:
     found: defaultdict[Key, Traffic] = defaultdict(Traffic)
     for rank in view.ranks:
         calls = rank.counted(rank.named(rank.running_calls))
-        for dim, rows in by_dim(view, calls):
-            found[dim, WHOLE].add(rank, calls, rows)
-        for key, rows in by_dim_and_group(view, calls):
-            found[key].add(rank, calls, rows)
+        for dim, rows, _ in rows_of_parts(view, calls, by_dim):
+            found[dim, WHOLE].add(view, rank, calls, rows)
+        for key, rows, _ in rows_of_parts(view, calls, by_dim_and_group):
+            found[key].add(view, rank, calls, rows)
     return dict(found)
 
 

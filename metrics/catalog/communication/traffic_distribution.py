@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from msgspec import Struct, field
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ccltui.metrics.model.dimensions import Degrees
     from ccltui.metrics.view.job_view import View
     from ccltui.metrics.view.rank_view import RankView
-    from ccltui.parsers.array_types import I8
+    from ccltui.parsers.array_types import I8, Bool
 
 _UNKNOWN: Final = DIMS.index("unknown")
 HEURISTIC: Final = (
@@ -68,6 +68,27 @@ def _by_type(degrees: Degrees) -> dict[str, str]:
     }
 
 
+_Row: TypeAlias = tuple[str, str | tuple[str, str], "Bool"]
+"""Table of `Sums`, key of a part, and mask of its calls."""
+
+
+def _parts(view: View, calls: Calls) -> tuple[list[_Row], set[str]]:
+    """Return the parts of some calls, and how their dimensions follow."""
+    dims, modes = view.dims_of(calls)
+    tables = ("dims", dims), ("guessed", guessed_dims(calls, dims, view.degrees))
+    found: list[_Row] = [
+        (table, DIMS[dim], of_calls == dim)
+        for table, of_calls in tables
+        for dim in distinct_values(of_calls)
+    ]
+    for group in distinct_values(calls.group[calls.group >= 0]):
+        named = view.group(group)
+        if named.axis and named.axis != named.dim:
+            found.append(("axes", (named.dim, named.axis), calls.group == group))
+    found += [("types", TYPES[kind], calls.kind == kind) for kind in distinct_values(calls.kind)]
+    return found, {MODES[mode] for mode in distinct_values(modes)} - {"unknown"}
+
+
 class Sums(Struct):
     """Traffic of the job by dimension, by part of a dimension, and by type.
 
@@ -85,19 +106,10 @@ class Sums(Struct):
     def add(self, view: View, rank: RankView) -> None:
         """Take the selected calls of one rank."""
         calls = rank.counted(view.with_dims(rank, rank.running_calls))
-        dims, modes = view.dims_of(calls)
-        for dim in distinct_values(dims):
-            self.dims[DIMS[dim]].add(rank, calls, dims == dim)
-        guessed = guessed_dims(calls, dims, view.degrees)
-        for dim in distinct_values(guessed):
-            self.guessed[DIMS[dim]].add(rank, calls, guessed == dim)
-        for group in distinct_values(calls.group[calls.group >= 0]):
-            named = view.group(group)
-            if named.axis and named.axis != named.dim:
-                self.axes[named.dim, named.axis].add(rank, calls, calls.group == group)
-        for kind in distinct_values(calls.kind):
-            self.types[TYPES[kind]].add(rank, calls, calls.kind == kind)
-        self.modes |= {MODES[mode] for mode in distinct_values(modes)} - {"unknown"}
+        parts, modes = view.of_alike(Sums, calls, lambda: _parts(view, calls))
+        for table, key, rows in parts:
+            getattr(self, table)[key].add(view, rank, calls, rows)
+        self.modes |= modes
 
     @property
     def mode(self) -> str | None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccltui.metrics.arrays.reductions import first_rows
+from ccltui.metrics.arrays.reductions import _first_rows, first_rows
 from ccltui.metrics.arrays.sequence_diff import TooDifferentError, difference
 
 
@@ -93,3 +93,19 @@ def test_without_ids_nothing_is_found() -> None:
 
     assert first_rows(np.empty(0, np.int64), wanted).tolist() == [-1, -1]
     assert first_rows(np.array([-1, -1], np.int64), wanted).tolist() == [-1, -1]
+
+
+@given(
+    st.lists(st.integers(-1, 40), max_size=60),
+    st.lists(st.integers(-2, 45), max_size=60),
+    st.sampled_from([1, 10**12]),
+)
+def test_rows_of_ids_are_the_same_from_compiled_code_and_from_arrays(
+    keys: list[int], wanted: list[int], scale: int
+) -> None:
+    known, sought = (np.array(ids, np.int64) * scale for ids in (keys, wanted))
+
+    found, in_arrays = first_rows(known, sought), _first_rows(known, sought)
+
+    assert (found.dtype, found.tolist()) == (in_arrays.dtype, in_arrays.tolist())
+    assert found.tolist() == [keys.index(one) if one >= 0 and one in keys else -1 for one in wanted]

@@ -205,7 +205,32 @@ def test_operators_get_the_only_possible_group() -> None:
 
 
 def test_api_calls_are_none_where_nothing_is_recorded() -> None:
-    assert api_call_times(rank_trace(gpu=[kernel("gemm", 0, 1)])) is None
+    assert list(api_call_times([rank_trace(gpu=[kernel("gemm", 0, 1)])])) == [None]
+
+
+def test_api_calls_of_ranks_in_a_row_are_those_of_each_alone() -> None:
+    def records(late_us: float, *ops: str) -> RankTrace:
+        rows = [
+            Event("record_param_comms", late_us + 10 * at, 5, 1, Coll(op, seq=at // 2))
+            for at, op in enumerate(ops)
+        ]
+        return rank_trace(cpu_ops=rows, groups=[world(2)])
+
+    same = ("allreduce", "allreduce", "wait", "allgather")
+    traces = [
+        records(0, *same),
+        records(7, *same),
+        rank_trace(gpu=[kernel("gemm", 0, 1)]),
+        records(3, *same[::-1]),
+        records(4, "wait", *same),
+        records(9, *same),
+    ]
+
+    together = [None if one is None else one.tolist() for one in api_call_times(traces)]
+
+    alone = [next(api_call_times([trace])) for trace in traces]
+    assert together == [None if one is None else one.tolist() for one in alone]
+    assert [None if one is None else len(one) for one in together] == [2, 2, None, 2, 3, 2]
 
 
 def test_a_rank_without_events_has_no_calls() -> None:

@@ -135,3 +135,22 @@ def test_without_device_work_the_markers_are_the_windows() -> None:
     view = View(job(rank_trace(0, annotations=[step(1, 0, 10), step(2, 20, 10)])))
 
     assert view.ranks[0].step_windows == ((1, 0, 10_000), (2, 20_000, 30_000))
+
+
+def test_what_follows_from_types_and_groups_is_found_once_for_ranks_that_share_them() -> None:
+    view = View(job(rank_trace(0, gpu=[allreduce(0, 5), allreduce(9, 5)], groups=[world(1)])))
+    calls = view.ranks[0].recorded_calls
+    same = structs.replace(calls, start_ns=calls.start_ns + 7)
+    other = structs.replace(calls, kind=calls.kind.copy())
+    found: list[str] = []
+
+    def numbered(name: str) -> str:
+        found.append(name)
+        return name
+
+    assert view.of_alike("a", calls, lambda: numbered("first")) == "first"
+    assert view.of_alike("a", same, lambda: numbered("second")) == "first"
+    assert view.of_alike("b", same, lambda: numbered("third"), calls.step) == "third"
+    assert view.of_alike("b", same, lambda: numbered("fourth"), calls.step + 1) == "fourth"
+    assert view.of_alike("a", other, lambda: numbered("fifth")) == "fifth"
+    assert found == ["first", "third", "fourth", "fifth"]
