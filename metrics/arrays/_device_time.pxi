@@ -1,6 +1,6 @@
 # Passes over the device work of one rank, each in place of tens of calls of numpy: a part of
-# `_passes.pyx`. `rank_time/idle_causes.py` and `rank_facts.py` implement the same with sets of intervals,
-# with full documentation and equal results.
+# `_passes.pyx`. `idle_causes.py`, `rank_facts.py` and `reductions.py` implement the same with sets
+# of intervals and arrays, with full documentation and equal results.
 
 ctypedef const int64_t[::1] Times
 
@@ -288,3 +288,36 @@ def first_rows(Times keys, Times wanted, int64_t most):
         for row in range(wanted.shape[0]):
             found[row] = row_of[wanted[row] - low] if low <= wanted[row] <= high else -1
     return found_array
+
+
+def value_at(const Number[::1] values, Py_ssize_t place):
+    """The value at a place of the values in ascending order; see ``reductions.values_at``.
+
+    Each pass counts the values in 65,536 parts of the range that holds the place.
+    """
+    cdef int64_t low = INT64_MAX, high = INT64_MIN, value
+    cdef Py_ssize_t row
+    cdef int shift
+    cdef int64_t part
+    cdef int64_t[::1] counts = np.empty(1 << 16, np.int64)
+    with nogil:
+        for row in range(values.shape[0]):
+            value = values[row]
+            low = min(low, value)
+            high = max(high, value)
+        while low < high:
+            shift = 0
+            while (<uint64_t> high - <uint64_t> low) >> shift >= 1 << 16:
+                shift += 1
+            counts[:] = 0
+            for row in range(values.shape[0]):
+                value = values[row]
+                if low <= value <= high:
+                    counts[(<uint64_t> value - <uint64_t> low) >> shift] += 1
+            part = 0
+            while place >= counts[part]:
+                place -= counts[part]
+                part += 1
+            low += part << shift
+            high = min(high, low + ((<int64_t> 1) << shift) - 1)
+    return low

@@ -11,7 +11,6 @@ from libc.stdint cimport INT64_MAX, INT64_MIN, int8_t, int32_t, int64_t, uint8_t
 
 import numpy as np
 
-include "_device_time.pxi"
 include "_replay_passes.pxi"
 
 
@@ -397,3 +396,6 @@ cdef double _select(double* values, Py_ssize_t count, Py_ssize_t wanted) noexcep
         else:
             break
     return values[wanted]
+
+
+include "_device_time.pxi"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ccltui.metrics.arrays.reductions import joined
 from ccltui.metrics.arrays.statistics import microseconds, milliseconds, ratio
 from ccltui.metrics.collectives.matching.validity import middle_and_rank
 from ccltui.metrics.device.device_time import device_answer, device_ranks
@@ -54,7 +55,7 @@ def launch_bound(view: View) -> Result:
         raise refuse("not_applicable", "the device is never idle between launched work")
     late = sum(gap.late for gap in gaps.values())
     late_ns = sum(gap.late_ns for gap in gaps.values())
-    delays = np.concatenate([_delays(rank) for rank in in_turn(ranks)])
+    delays = joined(_delays(rank) for rank in in_turn(ranks))
     p50, p95 = middle_and_rank(delays, 0.95) if len(delays) else (None, None)
     details: dict[str, Any] = {
         "launch_bound_ratio": late / known,

@@ -28,6 +28,7 @@ from ccltui.metrics.arrays.reductions import (
     repeated,
     row_all,
     taken,
+    values_at,
 )
 from ccltui.metrics.arrays.statistics import rank_place
 from ccltui.metrics.arrays.typical import MIN_POINTS, Z_99, condensed, slopes
@@ -253,8 +254,8 @@ def nearest_rank_of(values: F64 | I64, share: float) -> float:
 def middle_and_rank(values: F64 | I64, share: float) -> tuple[float, float]:
     """Return the median and the `nearest_rank` of ``values`` (none is NaN) in one pass."""
     low, high, index = (len(values) - 1) // 2, len(values) // 2, rank_place(len(values), share)
-    ordered = np.partition(values, [low, high, index])
-    return (float(ordered[low]) + float(ordered[high])) / 2, float(ordered[index])
+    below, above, at = values_at(values, [low, high, index])
+    return (below + above) / 2, at
 
 
 def member_offsets(deviation: Deviations) -> I64:

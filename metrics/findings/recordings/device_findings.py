@@ -6,11 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ccltui.metrics.arrays.reductions import distinct_values, median_along
+from ccltui.metrics.arrays.reductions import distinct_values, joined, median_along
 from ccltui.metrics.arrays.statistics import milliseconds
 from ccltui.metrics.confidence import Level, Sure
 from ccltui.metrics.device.device_time import device_ranks, require_communication_on_device
@@ -543,8 +542,7 @@ def _idle_detail(view: View, loss: Part, ranks: Sequence[RankView], scale: Scale
 
 def _kernel_size(ranks: Sequence[RankView], scale: Scale) -> str:
     """Return how many kernels a step has, and how short: what a host has to keep up with."""
-    durations = [rank.trace.group("gpu").dur_ns[rank.starts_inside] for rank in in_turn(ranks)]
-    every = np.concatenate(durations)
+    every = joined(rank.trace.group("gpu").dur_ns[rank.starts_inside] for rank in in_turn(ranks))
     if not len(every):
         return ""
     number = round(len(every) / scale.ranks / (scale.steps or 1))

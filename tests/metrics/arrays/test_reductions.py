@@ -13,12 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
+from ccltui.metrics.arrays import reductions
 from ccltui.metrics.arrays.reductions import (
     MAX_COLUMNS,
     counts_up,
     distinct_rows,
     distinct_values,
     is_one_value,
+    joined,
     median_along,
     quantile,
     repeated,
@@ -32,6 +34,7 @@ from ccltui.metrics.arrays.reductions import (
     taken,
     unique_counts,
     unique_inverse,
+    values_at,
 )
 
 SHAPES = array_shapes(min_dims=2, max_dims=2, max_side=6)
@@ -253,3 +256,28 @@ def test_a_column_of_one_value_is_a_view_of_a_copy() -> None:
 )
 def test_rows_that_count_up(rows: list[int], expected: bool) -> None:
     assert counts_up(np.array(rows, np.int32)) == expected
+
+
+@pytest.mark.parametrize("spread", [1, 3, 1000, 2**20, 2**40, 2**62])
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_values_at_places_of_their_order(spread: int, dtype: type[np.signedinteger]) -> None:
+    random = np.random.default_rng(spread % 97)
+    most = min(spread, np.iinfo(dtype).max)
+    values = random.integers(-most, most, reductions._FEW_VALUES + 7).astype(dtype)
+    values[::3] = values[0]  # many are the same
+    places = [0, 1, len(values) // 3, len(values) // 2, len(values) - 1]
+
+    ordered = np.sort(values)
+
+    assert values_at(values, places) == [float(ordered[place]) for place in places]
+    assert values_at(values[:50], [49, 0]) == [values[:50].max(), values[:50].min()]
+    assert float(median_along(values)) == float(np.median(values.astype(np.float64)))
+
+
+def test_arrays_are_joined_in_four_bytes_where_all_numbers_fit() -> None:
+    small, large = np.array([-1, 2**31 - 1]), np.array([2**31])
+
+    assert joined([]).tolist() == []
+    assert joined([small, small]).dtype == np.int32
+    both = joined([small, large])
+    assert (both.dtype, both.tolist()) == (np.int64, [-1, 2**31 - 1, 2**31])
