@@ -152,6 +152,28 @@ def add_edges(
     return None
 
 
+def two_lowest(const int64_t[:, :] values):
+    """Columns with the lowest and the next number of each row; see ``by_column.two_lowest``."""
+    cdef Py_ssize_t row, column
+    cdef int64_t mine
+    first_array, second_array = np.zeros((2, len(values)), np.int64)
+    cdef int64_t[::1] first = first_array, second = second_array
+    cdef int64_t[::1] low = np.array(values[:, 0])
+    cdef int64_t[::1] next_low = np.full(len(values), INT64_MAX, np.int64)
+    with nogil:
+        for column in range(1, values.shape[1]):
+            for row in range(values.shape[0]):
+                mine = values[row, column]
+                if mine >= next_low[row]:
+                    continue
+                if mine < low[row]:
+                    next_low[row], second[row] = low[row], first[row]
+                    low[row], first[row] = mine, column
+                else:
+                    next_low[row], second[row] = mine, column
+    return first_array, second_array
+
+
 def totals_by_name(
     const int64_t[::1] row,
     const int64_t[::1] begin,

@@ -447,6 +447,7 @@ class _StoredTable:
     COLUMNS: ClassVar[Columns]
     _plain: ClassVar[type]  # the table as it is in memory
     _name: ClassVar[str]  # of the table in the file
+    _names: ClassVar[frozenset[str]]  # of its columns
     _mapped: MappedColumns
 
     def __init__(self, mapped: MappedColumns) -> None:
@@ -457,7 +458,7 @@ class _StoredTable:
 
     def __getattr__(self, name: str) -> Any:
         """A column that is not used yet."""
-        if all(name != column for column, _ in self.COLUMNS):
+        if name not in self._names:
             raise AttributeError(name)
         column = self._mapped.array(f"{self._name}/{name}")
         _set(self, name, column)
@@ -472,6 +473,7 @@ class StoredArgs(_StoredTable, CollectiveArgs):
 
     __slots__ = ("_mapped",)
     _plain, _name = CollectiveArgs, "collectives"
+    _names = frozenset(name for name, _ in CollectiveArgs.COLUMNS)
 
 
 class StoredSamples(_StoredTable, Samples):
@@ -479,6 +481,7 @@ class StoredSamples(_StoredTable, Samples):
 
     __slots__ = ("_mapped",)
     _plain, _name = Samples, "samples"
+    _names = frozenset(name for name, _ in Samples.COLUMNS)
 
 
 def is_intact(column: StoredColumn, data: npt.NDArray[np.uint8]) -> bool:
@@ -506,10 +509,11 @@ def _shared_values(column: StoredColumn, data: npt.NDArray[np.uint8]) -> npt.NDA
     known = _SHARED.get(_content_of(column)) if column.length else None
     if known is None or column.packed:
         return None
-    mine = _values(column, data)
     if column.is_same:
-        return known if mine[:1].tobytes() == known[:1].tobytes() else None
-    return known if np.array_equal(mine, known) else None
+        is_equal = data[column.begin : column.end].tobytes() == known[:1].tobytes()
+    else:
+        is_equal = np.array_equal(_values(column, data), known)
+    return known if is_equal else None
 
 
 _set: Final[Callable[[object, str, object], None]] = object.__setattr__

@@ -72,6 +72,8 @@ def test_columns_with_the_lowest_numbers(columns: int) -> None:
     ordered = np.argsort(values, axis=1, kind="stable")  # the first of equal ones comes first
 
     first, second = by_column.two_lowest(values)
+    stated = by_column._two_lowest(values, most=2)
+    assert [first.tolist(), second.tolist()] == [column.tolist() for column in stated]
 
     assert first.tolist() == by_column.lowest(values).tolist() == ordered[:, 0].tolist()
     assert first.tolist() == by_column.highest(-values).tolist()
