@@ -359,11 +359,6 @@ class Evidence(Struct, frozen=True):
     other_ns: I64
     queue: I64
 
-    @property
-    def sum(self) -> float:
-        """`sum_of` the total."""
-        return sum_of(self.total)
-
 
 def evidence(
     sample: Sample,
