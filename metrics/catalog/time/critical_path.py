@@ -19,7 +19,7 @@ import numpy as np
 from msgspec import Struct
 
 from ccltui.metrics.arrays.compiled import available
-from ccltui.metrics.arrays.reductions import distinct_values, unique_inverse
+from ccltui.metrics.arrays.reductions import counts_up, distinct_values, unique_inverse
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.collectives.matching.match import MEDIUM
 from ccltui.metrics.device.device_time import device_answer, device_ranks
@@ -51,13 +51,27 @@ class Lane:
         self.rank = rank
         gpu = rank.trace.group("gpu")
         rows = np.flatnonzero(gpu.dur_ns > 0)  # work without duration delays nothing
-        self.start, length = gpu.start_ns.take(rows), gpu.dur_ns.take(rows)
-        self.end = self.start + length
-        rows = with_ties_by_name(rows, self.start, length, gpu.name, rank.trace.strings)
-        self.rows = rows.astype(np.int32)
-        self.before, self._ends_last = before_and_last(self.start, self.end)
-        self.jump_lane = np.full(len(self.rows), MISSING, np.int32)
-        self.jump_to = np.full(len(self.rows), MISSING, np.int32)
+        self.start, self._length = np.ascontiguousarray(gpu.start_ns), gpu.dur_ns
+        if len(rows) < len(gpu):
+            self.start, self._length = self.start.take(rows), self._length.take(rows)
+        rows = with_ties_by_name(rows, self.start, self._length, gpu.name, rank.trace.strings)
+        # Mostly all rows in their order: then columns of the trace serve, and nothing is held.
+        self._rows = None if len(rows) == len(gpu) and counts_up(rows) else rows.astype(np.int32)
+        self.before, self._ends_last = before_and_last(self.start, self.start + self._length)
+        self.jump_lane = np.full(len(rows), MISSING, np.int32)
+        self.jump_to = np.full(len(rows), MISSING, np.int32)
+
+    def end(self, piece: int) -> int:
+        """Return the end of a piece."""
+        return int(self.start[piece]) + int(self._length[piece])
+
+    def ends(self, pieces: I64 | I32) -> I64:
+        """Return the ends of some pieces."""
+        return self.start[pieces] + self._length[pieces]
+
+    def rows_of(self, pieces: I64) -> I64:
+        """Return the rows of ``gpu`` of some pieces."""
+        return pieces if self._rows is None else self._rows[pieces].astype(np.int64)
 
     @cached_property
     def of_call(self) -> I32:
@@ -65,9 +79,12 @@ class Lane:
         calls = self.rank.recorded_calls
         if calls.event_group != "gpu":
             return np.full(len(calls), MISSING, np.int32)
+        rows = calls.rows.of("gpu")
+        if self._rows is None:
+            return rows.astype(np.int32)
         piece = np.full(len(self.rank.facts.classes), MISSING, np.int32)
-        piece[self.rows] = np.arange(len(self.rows))
-        return piece[calls.rows.of("gpu")]
+        piece[self._rows] = np.arange(len(self._rows))
+        return piece[rows]
 
     def last_before(self, time_ns: int) -> int:
         """Return the piece that ends last among those that began before a time, -1 without any."""
@@ -261,7 +278,7 @@ class Walk:
                 outside[lane] = int(np.searchsorted(starts, window[0], side="right"))
             chain, leads = self.lanes[lane].along(piece, outside[lane])
             # The last piece may end where the window opens, so that none of it is in the window.
-            ended = leads < 0 or int(self.lanes[lane].end[leads]) <= window[0]
+            ended = leads < 0 or self.lanes[lane].end(leads) <= window[0]
             piece = MISSING if ended else leads
             reached[lane] = int(self.lanes[lane].start[chain[-1]])
             self._found[lane].append((path, chain, *window))
@@ -293,7 +310,7 @@ class Walk:
             return lane, piece
         there = int(self.lanes[lane].jump_to[piece])
         # Ranks with collectives in different orders would lead around in a circle.
-        if int(self.lanes[other].end[there]) > reached.get(other, FOREVER_NS):
+        if self.lanes[other].end(there) > reached.get(other, FOREVER_NS):
             return lane, piece
         self.crossings += 1
         return other, there
@@ -304,8 +321,8 @@ class Walk:
         for label, (start, end) in opened.items():
             lane = self.index[label]
             piece = self.lanes[lane].last_before(end)
-            if piece >= 0 and int(self.lanes[lane].end[piece]) > start:
-                ended = min(int(self.lanes[lane].end[piece]), end)
+            if piece >= 0 and self.lanes[lane].end(piece) > start:
+                ended = min(self.lanes[lane].end(piece), end)
                 found.append((self._on_job_clock(label, ended), -lane, piece))
         if not found:
             return None
@@ -324,10 +341,10 @@ class Walk:
             np.repeat(np.array([one[i] for one in found], np.int64), counts) for i in (0, 2, 3)
         )
         begun, previous = of.start[index], of.before[index]
-        work = np.minimum(of.end[index], closed) - np.maximum(begun, opened)
-        released = np.maximum(np.where(previous >= 0, of.end[previous], opened), opened)
+        work = np.minimum(of.ends(index), closed) - np.maximum(begun, opened)
+        released = np.maximum(np.where(previous >= 0, of.ends(previous), opened), opened)
         gap = np.maximum(begun - released, 0)
-        facts, rows = of.rank.facts, of.rows[index]
+        facts, rows = of.rank.facts, of.rows_of(index)
         launched = facts.launched_ns[rows]
         late = (launched != NOT_LAUNCHED) & (launched > released)
         host = np.where(late, np.minimum(launched - np.where(late, released, 0), gap), 0)
