@@ -58,6 +58,8 @@ HALF: Final = 0.5
 """Part of its excess by which a segment is at least longer to count for `UNIFORM`."""
 _MAX_COMPARED: Final = 1 << 20
 """Number of segments that are compared with each other at a time."""
+_LINES: Final = 64
+"""Lines that are looked at together: their numbers fit into a cache."""
 _ALL_TO_ALL: Final = TYPES.index("AllToAll")
 HIDDEN_WAITS: Final = (
     "some transfers take longer than comparable ones, and it is not known whether they are slow "
@@ -276,13 +278,21 @@ class Savings(Struct, frozen=True, dict=True):
         """Ranks that compute and idle longer than their like, those first that do so most."""
         job, table = self.ladder.job, self.ladder.job.table
         own, typical = self.ladder.idle.recorded, self.ladder.idle.typical
-        longer = job.operations.compute_ns - self._typical_segments
-        longer += own.host_ns.values
-        longer -= typical.host_ns.of_all()
-        excess = sums_by_line(np.maximum(longer, 0, out=longer), job.operations.first)
-        delayed = own.wait_ns.values[:, 0] - typical.wait_ns.of_all()[:, 0]
-        excess += sums_by_line(np.maximum(delayed, 0), table.first_call)
-        excess += np.maximum(own.begin_ns - typical.begin_ns, 0)
+        first, first_call = job.operations.first, table.first_call
+        excess = np.maximum(own.begin_ns - typical.begin_ns, 0)
+        for begin in range(0, table.num_lines, _LINES):
+            lines = slice(begin, min(begin + _LINES, table.num_lines))
+            here = slice(first[lines.start], first[lines.stop])
+            longer = job.operations.compute_ns[here] - self._typical_segments[here]
+            longer += own.host_ns.of_lines(lines)
+            longer -= typical.host_ns.of_lines(lines)
+            delayed = own.wait_ns.of_lines(lines)[:, 0] - typical.wait_ns.of_lines(lines)[:, 0]
+            edges = (one[lines.start : lines.stop + 1] for one in (first, first_call))
+            spent, waited = (
+                sums_by_line(np.maximum(values, 0), edge - edge[0])
+                for values, edge in zip((longer, delayed), edges, strict=True)
+            )
+            excess[lines] = spent + waited + excess[lines]
         by_rank = np.bincount(table.rank, excess, len(job.labels))
         order = np.argsort(-by_rank, kind="stable")[:most]
         return [int(rank) for rank in order if by_rank[rank] > 0]

@@ -85,10 +85,18 @@ class Along(NamedTuple):
 
     def of_all(self) -> Whole | F64:
         """Return the numbers of all lines, those of a line one after another."""
+        count = len(self.edges) - 1 if self.row is None else len(self.row)
+        return self.of_lines(slice(0, count))
+
+    def of_lines(self, lines: slice) -> Whole | F64:
+        """Return the numbers of lines one after another."""
         if self.row is None:
-            return self.values
-        rows = np.split(self.values, self.edges[1:-1])
-        return np.concatenate([rows[one] for one in self.row.tolist()] or [self.values])
+            return self.values[self.edges[lines.start] : self.edges[lines.stop]]
+        edges = self.edges.tolist()
+        found: npt.NDArray[Any] = np.concatenate(
+            [self.values[:0], *(self.values[edges[i] : edges[i + 1]] for i in self.row[lines])]
+        )
+        return found
 
 
 Segments: TypeAlias = Along | Whole | F64

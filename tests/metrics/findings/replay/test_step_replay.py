@@ -185,6 +185,7 @@ def test_lines_that_share_numbers_have_them_all() -> None:
 
     assert found.first.tolist() == [1, 0, 1]
     assert found.of_all().tolist() == [6, 7, 5, 6, 7]
+    assert found.of_lines(slice(1, 3)).tolist() == [5, 6, 7]
     assert found.sums().tolist() == [13, 5, 13]
 
 
