@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ccltui.draw.text import Line
 from ccltui.tui.state.answers import Query, Span
 from ccltui.tui.state.pane_states import AS_FOUND, Among, Sorting
-from ccltui.tui.state.scene import Scene, rank_name
+from ccltui.tui.state.scene import Scene, longest_names, rank_name
 from ccltui.tui.state.view_state import EventTarget, Shown, ViewState
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ _MOST = 24
 
 def gutter(scene: Scene) -> int:
     """Return the columns for labels, one width for all charts so that their cells line up."""
-    longest = max((len(rank_name(label)) for label in scene.findings.lanes), default=0)
-    named = max((len(scene.row_name(label)) for label in scene.findings.lanes), default=0)
+    longest, named = longest_names(scene.findings)
+    named = named if scene.state.roomy else longest
     return min(max(2 * longest + 3, named + 2, _LEAST), _MOST)
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ccltui.tui.state.answers import Answers, Findings
-from ccltui.tui.state.session import Session
+from ccltui.tui.state.session import Session, of_last
 from ccltui.tui.state.view_state import History, Order, ViewState
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ class Picked(Enum):
     KERNELS = "kernels"
 
 
-class Scene(Struct, frozen=True, dict=True):
+class Scene(Struct, frozen=True):
     """Session, findings in it, and view of them."""
 
     session: Session
@@ -148,21 +147,31 @@ class Scene(Struct, frozen=True, dict=True):
             return sorted(labels, key=lambda label: place.get(label, len(labels)))
         return labels
 
-    @cached_property
-    def _has_several_nodes(self) -> bool:
-        # Asked for the label of every row of a chart: once a scene, not once a rank.
-        return len(set(self.findings.nodes.values())) > 1
-
     def row_name(self, label: str) -> str:
         """Return a rank's name in charts: with the number of its host where there are several."""
-        nodes = self.findings.nodes
-        if not self.state.roomy or not self._has_several_nodes or label not in nodes:
-            return rank_name(label)
-        return f"{rank_name(label)} n{nodes[label]}"
+        return _name_with_node(self.findings, label) if self.state.roomy else rank_name(label)
 
     def with_state(self, state: ViewState) -> Scene:
         """Return the scene with another view."""
         return replace(self, state=state)
+
+
+@of_last
+def _has_several_nodes(findings: Findings) -> bool:
+    return len(set(findings.nodes.values())) > 1
+
+
+def _name_with_node(findings: Findings, label: str) -> str:
+    node = findings.nodes.get(label) if _has_several_nodes(findings) else None
+    return rank_name(label) if node is None else f"{rank_name(label)} n{node}"
+
+
+@of_last
+def longest_names(findings: Findings) -> tuple[int, int]:
+    """Return the length of the longest name of a rank, and of the longest with its host."""
+    names = [rank_name(label) for label in findings.lanes]
+    with_nodes = [_name_with_node(findings, label) for label in findings.lanes]
+    return max(map(len, names), default=0), max(map(len, with_nodes), default=0)
 
 
 def rank_name(label: str) -> str:
