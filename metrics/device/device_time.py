@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.metrics.arrays.statistics import milliseconds
-from ccltui.metrics.model.classify import COMM, COMP
+from ccltui.metrics.model.classify import COMM, COMP, few_texts
 from ccltui.metrics.model.kernel_names import bare_name
 from ccltui.metrics.result import Reason
 from ccltui.metrics.unavailable import refuse
@@ -145,10 +146,19 @@ def unrecorded_copies(ranks: Sequence[RankView]) -> int:
     """Return the number of copies between devices that belong to no recorded collective."""
     found = 0
     for rank in ranks:
+        texts = few_texts(rank.trace.strings)
+        if texts is not None and not _name_copies(texts):
+            continue  # sums of all work take far longer than the names
         for text_id, kind, calls, _ in rank.work_by_name.rows():
             name = rank.trace.text(text_id) if text_id >= 0 else ""
             found += calls if _listed_as(name, kind) == _COPIES else 0
     return found
+
+
+@lru_cache(maxsize=64)
+def _name_copies(texts: tuple[str, ...]) -> bool:
+    """Whether a name is that of a copy between devices."""
+    return any(map(_COPY_BETWEEN_DEVICES.match, texts))
 
 
 def _library_of(name: str) -> str:

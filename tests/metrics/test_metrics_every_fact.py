@@ -1,23 +1,25 @@
 """Which facts of a job each metric has computed: those that it declares, with what they need.
 
 Every metric is asked alone, each time of a new view: first of all jobs of `full_jobs`, then of a
-job whose files name no communicators, and of one with a slow step.
+job whose files name no communicators, of one with a slow step, and of one whose devices copy to
+each other.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 from factories import job
 from full_jobs import JOBS, RANKS, trained, view_of
+from msgspec.structs import replace
 from nameless_jobs import NODE, nameless_job
 from planted_jobs import Planted, planted_job
 
+from ccltui.demo.planted import Fault, JobSpec, write_planted
 from ccltui.metrics import facts
 from ccltui.metrics.catalog.throughput import run_compare
 from ccltui.metrics.facts import FACTS, recorded, with_needs
@@ -25,7 +27,7 @@ from ccltui.metrics.metric import Metric
 from ccltui.metrics.registry import find, metrics
 from ccltui.metrics.view.collective_selection import MATERIALITY
 from ccltui.metrics.view.job_view import View, ViewOptions
-from ccltui.parsers.job import Job
+from ccltui.parsers.job import Job, open_job
 
 EVERY_RESULT = {"steps"}
 """Every result states the measured steps."""
@@ -33,12 +35,22 @@ MAY_NOT_RUN = {"inferred_groups"}
 """Needed only where no file names a communicator."""
 
 
-@cache
-def views() -> tuple[View, ...]:
+@pytest.fixture(scope="module")
+def views(tmp_path_factory: pytest.TempPathFactory) -> tuple[View, ...]:
     """Jobs that together have a metric compute all that it ever asks for."""
     slow = Planted(dp=2, pp=2, steps=8, pauses_us={(1, 4): 30_000.0}, host_rows=True)
-    more = (nameless_job(2 * NODE, 84), planted_job(slow))
+    copying = copying_job(tmp_path_factory.mktemp("copying"))
+    more = (nameless_job(2 * NODE, 84), planted_job(slow), copying)
     return (*(view_of(name) for name in JOBS), *(View(one) for one in more))
+
+
+def copying_job(folder: Path) -> Job:
+    """A job with one late host whose devices meet in copies that no collective records."""
+    late = Fault("data_loading", (2,), extra_ns=7_000_000, silent=True)
+    program = JobSpec(family="fsdp", dp=4, steps=6, transfer_ns=300_000, seed=3)
+    spec = replace(program, faults=(late,), gather="copy_engine", level="names")
+    write_planted(folder / "job", spec)
+    return open_job(folder / "job", cache_dir=folder / "store", jobs=1)
 
 
 @pytest.fixture(autouse=True)
@@ -50,9 +62,9 @@ def _other_run(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("metric", metrics().values(), ids=lambda metric: metric.name)
-def test_a_metric_has_computed_what_it_declares(metric: Metric) -> None:
+def test_a_metric_has_computed_what_it_declares(metric: Metric, views: tuple[View, ...]) -> None:
     found: set[str] = set()
-    for view in views():
+    for view in views:
         with recorded() as record:
             metric.run(View(view.job, view.options))
         found |= record.facts
