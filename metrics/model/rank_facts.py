@@ -5,7 +5,7 @@ Also the sums over its device work in given windows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import pairwise
@@ -122,9 +122,9 @@ class SharedResults:
     """
 
     def __init__(self) -> None:
-        self._known: dict[str, list[tuple[tuple[object, ...], Any]]] = {}
+        self._known: dict[Hashable, list[tuple[tuple[object, ...], Any]]] = {}
 
-    def of(self, name: str, columns: tuple[object, ...], make: Callable[[], _T]) -> _T:
+    def of(self, name: Hashable, columns: tuple[object, ...], make: Callable[[], _T]) -> _T:
         """Return what ``make`` gives, for the very ``columns`` once; ``name`` tells the results."""
         known = self._known.setdefault(name, [])
         for given, found in known:
@@ -201,6 +201,18 @@ class RankFacts:
     def remember(self, key: object, make: Callable[[], _T]) -> _T:
         """Return the cached result of ``make`` for ``key``; all views of the job share it."""
         return remembered(self._remembered, key, make)
+
+    def alike(self, name: Hashable, columns: tuple[object, ...], make: Callable[[], _T]) -> _T:
+        """Return what ``make`` finds, once for all ranks that have these very columns.
+
+        Args:
+            name: tells the results, and all that they follow from beside the columns.
+            columns: arrays that may be of several ranks, as columns of ``gpu`` are.
+            make: finds the result; nobody changes it.
+        """
+        if len(self._trace.group("gpu")) >= PACKED_ROWS:
+            return make()
+        return self._shared.of(name, columns, make)
 
     @cached_property
     @fact("classes")

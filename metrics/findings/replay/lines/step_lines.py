@@ -29,7 +29,7 @@ from ccltui.metrics.model.rank_steps import (
     launch_times,
     launched_before_recording,
 )
-from ccltui.parsers.array_types import I32, I64, Bool
+from ccltui.parsers.array_types import I8, I32, I64, Bool
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -283,16 +283,13 @@ def step_lines(
     rows = main_rows(facts)
     start, reach, _, gap_ns = kernels_at(facts, rows)
     if implied is None:
-        steps, first, stop, call_line = _divided(facts, calls, rows, chosen)
+        steps, first, stop, kept, line = _shared_division(facts, calls, rows, chosen)
     else:
-        steps, first, stop, call_line = _between(calls, start, implied)
-    kept = np.flatnonzero(call_line >= 0)
+        steps, first, stop, kept, line = _between(calls, start, implied)
     call_start, call_end = calls.start_ns[kept], calls.end_ns[kept]
-    line = call_line[kept]
     after = places_among(reach, call_start + ROUNDING_NS, side="right")
     resumed = places_among(start, call_end - ROUNDING_NS)
-    is_send, is_transfer = calls.kind[kept] == SEND, _is_transfer(calls)[kept]
-    launched = _has_launch(facts, calls)[kept]
+    is_send, is_transfer, launched, behind = _shared_columns(facts, calls, kept, line)
     unlaunched = np.flatnonzero(~launched)
     if rounding_ns > ROUNDING_NS and len(unlaunched):
         times = call_start[unlaunched], call_end[unlaunched]
@@ -305,8 +302,6 @@ def step_lines(
     waited = _waited(facts, rows, (start, reach), ends_at, (is_send, is_transfer))
     size = stop - first
     origin, ended = _extents(steps, (start, reach), (first, stop), line, (call_start, call_end))
-    kernel = calls.rows.numbers[kept]
-    behind = _behind(streams_of(facts.trace, calls)[kept], line, call_start, kernel)
     behind = _chained(behind, line, call_start, call_end, is_transfer)
     kept_by = call_end[behind]
     queued = np.flatnonzero((behind >= 0) & (np.abs(call_start - kept_by) <= QUEUED_NS))
@@ -314,7 +309,7 @@ def step_lines(
         launches = _launched_before(facts, calls, rows, kept[queued])
         after[queued] = np.minimum(after[queued], launches)
     lines = StepLines(
-        gpu_row=rows.astype(np.int32),
+        gpu_row=facts.alike("rows_of_lines", (rows,), lambda: rows.astype(np.int32)),
         steps=steps,
         first=first,
         stop=stop,
@@ -334,6 +329,32 @@ def step_lines(
         dur_ns=call_end - call_start,
         behind=behind,
     )
+
+
+def _shared_columns(
+    facts: RankFacts, calls: Calls, kept: I64, line: I64
+) -> tuple[Bool, Bool, Bool, I64]:
+    """Return which calls are sends, transfers and launched, and the call before each (`_behind`).
+
+    They are found once for ranks that do the same work in the same order.
+    """
+    gpu, on_device = facts.trace.group("gpu"), calls.event_group == "gpu"
+    start = calls.start_ns
+    streams = tuple(track.stream for track in facts.trace.tracks)
+
+    def make() -> tuple[Bool, Bool, Bool, I64]:
+        stream, kernel = streams_of(facts.trace, calls)[kept], calls.rows.numbers[kept]
+        return (
+            calls.kind[kept] == SEND,
+            _is_transfer(calls)[kept],
+            _has_launch(facts, calls)[kept],
+            _behind(stream, line, start[kept], kernel),
+        )
+
+    if not on_device or facts.work.uncorrelated.any() or (start[1:] < start[:-1]).any():
+        return make()
+    columns = gpu.track, calls.kind, calls.rows.numbers, kept, line
+    return facts.alike(("calls_of_lines", streams), columns, make)
 
 
 def _has_launch(facts: RankFacts, calls: Calls) -> Bool:
@@ -405,29 +426,64 @@ def main_rows(facts: RankFacts) -> I64:
 
     Copies on other streams are no reason to take all: a copy engine works beside the kernels.
     """
-    gpu = facts.trace.group("gpu")
-    rows = np.flatnonzero(facts.classes != COMM)
+    gpu, classes = facts.trace.group("gpu"), facts.classes
+    columns = classes, gpu.track
+    rows, track, is_copy = facts.alike("work", columns, lambda: _work_beside_calls(*columns))
     if not len(rows):
         return rows
-    track = np.maximum(gpu.track.take(rows), 0)
-    of_kernels = np.where(facts.classes.take(rows) == MEM, 0, gpu.dur_ns.take(rows))
-    weight = np.bincount(track, weights=of_kernels)
+    weight = np.bincount(track, weights=np.where(is_copy, 0, gpu.dur_ns.take(rows)))
     main = int(weight.argmax())
     is_main = weight[main] > 0 and weight[main] >= MAIN_STREAM_SHARE * weight.sum()
-    return rows[track == main] if is_main else rows
+    if not is_main:
+        return rows
+    return facts.alike(("main_rows", main), (rows, track), lambda: rows[track == main])
+
+
+def _work_beside_calls(classes: I8, tracks: I32) -> tuple[I64, I32, Bool]:
+    """Return the rows of work that is in no collective, its tracks, and which of it is copies."""
+    rows = np.flatnonzero(classes != COMM)
+    return rows, np.maximum(tracks.take(rows), 0), classes.take(rows) == MEM
+
+
+class _Division(NamedTuple):
+    """Step id, first and last kernel of each line; row and line of each call in a line."""
+
+    steps: I64
+    first: I64
+    stop: I64
+    kept: I64
+    line: I64
+
+    @classmethod
+    def of(cls, steps: I64, first: I64, stop: I64, call_line: I64) -> _Division:
+        """The same from the line of every call, -1 for none."""
+        kept = np.flatnonzero(call_line >= 0)
+        return cls(steps, first, stop, kept, call_line[kept])
+
+
+def _shared_division(
+    facts: RankFacts, calls: Calls, rows: I64, chosen: Collection[int] | None
+) -> _Division:
+    """Return `_divided`, found once for ranks whose work and calls are in the same steps."""
+    work = facts.work
+    if work.uncorrelated.any():  # then the times tell more
+        return _divided(facts, calls, rows, chosen)
+    name = "division", tuple(step.id for step in work.steps)
+    columns = work.index, rows, calls.step, chosen
+    return facts.alike(name, columns, lambda: _divided(facts, calls, rows, chosen))
 
 
 def _divided(
     facts: RankFacts, calls: Calls, rows: I64, chosen: Collection[int] | None
-) -> tuple[I64, I64, I64, I64]:
-    """Return step id, first and last kernel of each line, and the line of each call (-1: none).
+) -> _Division:
+    """Divide a rank by its steps.
 
     Work that was launched before the recording began is of an earlier step and in no line: it
     would double the length of the first one.
     """
     if chosen is None or not facts.work.steps:
-        one = np.array([-1], np.int64)
-        return one, np.array([0]), np.array([len(rows)]), np.zeros(len(calls), np.int64)
+        one, whole = np.array([-1], np.int64), np.array([len(rows)])
+        return _Division.of(one, np.array([0]), whole, np.zeros(len(calls), np.int64))
     work, gpu = facts.work, facts.trace.group("gpu")
     earlier = launched_before_recording(gpu, work.uncorrelated)
     index = work.index.take(rows)
@@ -450,7 +506,7 @@ def _divided(
     line = np.where(known, np.append(order, -1)[place], -1)
     if calls.event_group == "gpu" and earlier.any():
         line[earlier.take(calls.rows.of("gpu"))] = -1
-    return found, lowest.astype(np.int64), np.array(stop, np.int64), line
+    return _Division.of(found, lowest.astype(np.int64), np.array(stop, np.int64), line)
 
 
 def calls_between(calls: Calls, ends: I64) -> I64:
@@ -463,12 +519,12 @@ def calls_between(calls: Calls, ends: I64) -> I64:
     return np.asarray(np.searchsorted(ends, np.arange(len(calls)), side="left") - 1)
 
 
-def _between(calls: Calls, start: I64, implied: Implied) -> tuple[I64, I64, I64, I64]:
+def _between(calls: Calls, start: I64, implied: Implied) -> _Division:
     """The same as `_divided` for steps that lie between the ends of calls."""
     ends, line = implied
     cuts = np.searchsorted(start, calls.end_ns[ends] - ROUNDING_NS, side="left")
     line = np.where((line >= 0) & (line < len(ends) - 1), line, -1)
-    return np.arange(len(ends) - 1), cuts[:-1], cuts[1:], line
+    return _Division.of(np.arange(len(ends) - 1), cuts[:-1], cuts[1:], line)
 
 
 def _waited(
