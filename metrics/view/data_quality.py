@@ -30,15 +30,19 @@ def missing_ranks(view: View) -> Sequence[int]:
     return sorted(rank for rank in chosen if rank not in present)
 
 
-def common_reasons(view: View) -> list[Reason]:
+def common_reasons(view: View) -> tuple[Reason, ...]:
     """Return the reasons why any number of this view covers only a part of the job."""
-    return [
+    return view.remember(common_reasons, lambda: _common_reasons(view))
+
+
+def _common_reasons(view: View) -> tuple[Reason, ...]:
+    return (
         *failures(view),
         *_world_sizes(view),
         *absent_ranks(view),
         *_unread(view),
         *damage(view),
-    ]
+    )
 
 
 def absent_ranks(view: View) -> list[Reason]:
@@ -239,8 +243,12 @@ _CUTS: Final = frozenset(
 _LOSSLESS: Final = frozenset({"repaired_event", "gpu_metrics", "open_ranges"})
 
 
-def common_warnings(view: View) -> list[str]:
+def common_warnings(view: View) -> tuple[str, ...]:
     """Return the warnings that apply to any number of this view."""
+    return view.remember(common_warnings, lambda: _common_warnings(view))
+
+
+def _common_warnings(view: View) -> tuple[str, ...]:
     warnings = [f"{path} repeats another file and is counted once" for path in _copied_paths(view)]
     silent = _CUTS | _LOSSLESS | _LEAVE_OUT | _LOST
     warnings += _reader_losses(view.ranks, lambda code: code not in silent)
@@ -248,7 +256,7 @@ def common_warnings(view: View) -> list[str]:
     warnings += _guessed_ranks(view)
     if view.card.problem is not None:
         warnings.append(f"the workload card is not used: {view.card.problem}")
-    return [*warnings, *view.card_contradictions]
+    return (*warnings, *view.card_contradictions)
 
 
 def _reader_losses(ranks: Sequence[RankView], is_meant: Callable[[str], bool]) -> list[str]:

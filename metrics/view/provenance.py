@@ -125,8 +125,12 @@ def call_answer(
 
 def profiler_of(view: View) -> str:
     """Return the profiler whose files are read: torch or nsys."""
-    profilers = {format_of_trace(rank.trace).profiler for rank in view.ranks}
+    profilers = view.remember(profiler_of, lambda: _profilers(view))
     return "nsys" if "nsys" in profilers else "torch"
+
+
+def _profilers(view: View) -> set[str | None]:
+    return {format_of_trace(rank.trace).profiler for rank in view.ranks}
 
 
 def _named_source(view: View, source: str | None) -> str | None:
