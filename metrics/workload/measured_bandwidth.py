@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from msgspec import Struct
 
+from ccltui.metrics.arrays.by_column import take_columns, take_rows
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.model.bandwidth import matched_bandwidth
 from ccltui.metrics.model.classify import TYPES
@@ -99,15 +100,16 @@ def _alone(calls: Calls, matched: set[int]) -> list[tuple[int, Bool]]:
 
 
 def _of_part(view: View, part: Part, inputs: dict[str, Calls]) -> Measured:
-    rows = part.arrived.match.rows[part.usable][:, part.columns]
-    labels = part.labels
+    match, labels, usable = part.arrived.match, part.labels, part.usable
+    rows, dur = (
+        take_columns(take_rows(values, usable), part.columns.tolist())
+        for values in (match.rows, part.arrived.dur_ns)
+    )
     columns = [inputs[label].message_bytes[rows[:, i]] for i, label in enumerate(labels)]
-    size = np.stack(columns, axis=1)
-    dur = part.arrived.dur_ns[part.usable][:, part.columns]
-    kind = np.asarray(part.arrived.match.kind[part.usable], np.int64)
+    size = np.array(columns).T
+    kind = np.asarray(match.kind[usable], np.int64)
     hosts = {view.facts.ranks[label].trace.host for label in labels}
     across = None if "" in hosts else len(hosts) > 1
-    match = part.arrived.match
     count = view.group(match.group).size if match.group >= 0 else implied_size(view, match)
     found = matched_bandwidth(kind, size, dur, np.full(len(kind), count))
     known = ~np.isnan(found.algbw_gbps) & ~np.isnan(found.busbw_gbps) & (found.message_bytes > 0)

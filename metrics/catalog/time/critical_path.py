@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from msgspec import Struct
 
+from ccltui.metrics.arrays.by_column import take_rows
 from ccltui.metrics.arrays.compiled import available
 from ccltui.metrics.arrays.reductions import counts_up, distinct_values, unique_inverse
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
@@ -229,7 +230,7 @@ class Walk:
         is_confident = arrived.eligible & (arrived.confidence >= MEDIUM) & (last >= 0)
         for late in distinct_values(last[is_confident]).tolist():
             target = self.index.get(arrived.labels[late])
-            rows = arrived.match.rows[is_confident & (last == late)]
+            rows = take_rows(arrived.match.rows, np.flatnonzero(is_confident & (last == late)))
             for member, label in enumerate(arrived.labels):
                 if target is not None and member != late and label in self.index:
                     self._link(self.index[label], rows[:, member], target, rows[:, late])
