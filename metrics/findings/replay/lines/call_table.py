@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from operator import is_
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -183,7 +184,8 @@ class JoinedCalls:
 
     Columns of all take as much memory as those of one rank after another, which are freed at once.
     ``first`` is the first call of each rank, and the number of all; lines are numbered over ranks.
-    ``behind`` is among the calls of a rank. For the rest see `StepCalls`.
+    ``alike`` tells of each rank whether its calls are in the same rows and lines as those of the
+    rank before. ``behind`` is among the calls of a rank. For the rest see `StepCalls`.
     """
 
     def __init__(self, most: int) -> None:
@@ -192,8 +194,15 @@ class JoinedCalls:
         )
         self.waited, self.launched = np.empty(most, np.bool_), np.empty(most, np.bool_)
         self.start_ns, self.dur_ns = Whole4(most), Whole4(most)
-        self.first = [0]
+        self.first, self.alike = [0], list[bool]()
         self.num_lines = 0
+        self._added: tuple[I64, I64] | None = None
+
+    def add_none(self) -> None:
+        """Add no calls of the next rank."""
+        self.first.append(self.first[-1])
+        self.alike.append(False)
+        self._added = None
 
     def add(self, calls: StepCalls, num_lines: int) -> None:
         """Add the calls of the next rank."""
@@ -203,6 +212,9 @@ class JoinedCalls:
         np.add(calls.line, self.num_lines, out=self.line[here], casting="unsafe")
         self.start_ns.fill(here, calls.start_ns)
         self.dur_ns.fill(here, calls.dur_ns)
+        added = calls.row, calls.line
+        self.alike.append(self._added is not None and all(map(is_, added, self._added)))
+        self._added = added
         self.first.append(here.stop)
         self.num_lines += num_lines
 
@@ -237,17 +249,27 @@ def call_table(
     towards, kind = np.empty((2, every.stop), np.int8)
     token = np.empty(every.stop, np.int32)
     found: list[I32] = []
+    known: tuple[I8, I32] | None = None
     for rank, item in enumerate(inputs):
-        here = slice(calls.first[rank], calls.first[rank + 1])
-        rows = calls.row[here]
-        towards[here] = _directions(rank, len(item.calls), pairs, stages)[rows]
-        kind[here] = item.calls.kind[rows]
-        named = classes[item.calls.group[rows]] * 64 + kind[here]
-        token[here] = named * _DIRECTIONS + towards[here]
-        order = _in_order(calls.start_ns.values[here], token[here], calls.line[here])
+        here, columns = slice(calls.first[rank], calls.first[rank + 1]), _columns_of(item)
+        rows, line = calls.row[here].copy(), calls.line[here]
+        ascends = not _falls(calls.start_ns.values[here], line)
+        if known and ascends and calls.alike[rank] and all(map(is_, columns, known)):
+            # The same calls in the same order, which is that of the rank before.
+            before = slice(calls.first[rank - 1], here.start)
+            for column in (towards, kind, token):
+                column[here] = column[before]
+            sorted_too = list[npt.NDArray[Any]]()
+        else:
+            towards[here] = _directions(rank, len(item.calls), pairs, stages)[rows]
+            kind[here] = item.calls.kind[rows]
+            named = classes[item.calls.group[rows]] * 64 + kind[here]
+            token[here] = named * _DIRECTIONS + towards[here]
+            order = _in_order(calls.start_ns.values[here], token[here], line)
+            sorted_too = [towards, kind, token]
+        known = columns if ascends and not len(pairs) else None
         places = np.full(len(item.calls), -1, np.int32)
-        rows = rows.copy()
-        places[rows] = calls.sort(here, order, towards, kind, token)
+        places[rows] = calls.sort(here, order, *sorted_too)
         found.append(places)
     step_ids = distinct_values(np.concatenate([one.steps for one in lines]))
     step = np.searchsorted(step_ids, np.concatenate([one.steps for one in lines]))
@@ -301,11 +323,21 @@ def _directions(rank: int, count: int, pairs: Pairs, stages: Stages) -> I8:
 
 def _in_order(start: Whole, token: I32, line: I32) -> I64:
     """Order of calls by line, then by token, then by start."""
-    inside = line[1:] == line[:-1]
-    if (inside & (start[1:] < start[:-1])).any():
+    if _falls(start, line):
         return np.asarray(np.lexsort((start, token, line)))
     key = line * np.int64(int(token.max(initial=0)) + 1)
     return stable_order(key + token)  # starts ascend already
+
+
+def _falls(start: Whole, line: I32) -> bool:
+    """Whether a call of a line begins before the one ahead of it."""
+    falls = start[1:] < start[:-1]
+    return bool(falls.any() and (falls & (line[1:] == line[:-1])).any())
+
+
+def _columns_of(item: MatchInput) -> tuple[I8, I32]:
+    """Columns that the order of the calls of a rank follows from, beside their rows and lines."""
+    return item.calls.kind, item.calls.group
 
 
 def _ordinals(line: I32, token: I32) -> I64:

@@ -535,7 +535,7 @@ def _lines(
     for item in linked.inputs:
         if item.label in out:
             found.append(StepLines.empty())
-            joined.first.append(joined.first[-1])
+            joined.add_none()
             continue
         facts = view.facts.ranks[item.label]
         mine = None if implied is None else implied[item.label]

@@ -10,11 +10,14 @@ import pytest
 from msgspec.structs import asdict, replace
 from planted_jobs import Planted, planted_job
 
-from ccltui.metrics.findings.replay.lines.step_lines import main_rows, step_lines
+from ccltui.metrics.findings.replay.lines import call_table
+from ccltui.metrics.findings.replay.lines.call_table import JoinedCalls, Whole
+from ccltui.metrics.findings.replay.lines.job_lines import job_lines
+from ccltui.metrics.findings.replay.lines.step_lines import StepCalls, main_rows, step_lines
 from ccltui.metrics.model.calls import Calls
 from ccltui.metrics.model.rank_facts import RankFacts, SharedResults
 from ccltui.metrics.view.job_view import View
-from ccltui.parsers.array_types import I64
+from ccltui.parsers.array_types import I32, I64
 from ccltui.parsers.columns import RankTrace
 
 Times = Callable[[I64, I64], tuple[I64, I64]]
@@ -100,3 +103,30 @@ def test_a_rank_whose_work_lasts_longer_on_another_stream_has_that_as_its_line()
 
     assert rows_where(is_other) == work[::2].tolist()
     assert rows_where(~is_other) == work[1::2].tolist()
+
+
+def test_calls_of_ranks_that_do_the_same_are_ordered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    both = planted_job(Planted(dp=2, steps=150, micro_batches=1, host_rows=True))
+    one, other = both.ranks
+    gpu = one.group("gpu").with_columns(dur_ns=one.group("gpu").dur_ns + 1)
+    second = replace(one, label=other.label, rank=other.rank, events={**one.events, "gpu": gpu})
+    alike = replace(both, ranks=(one, second))
+    ordered = list[int]()
+
+    def counted(start: Whole, token: I32, line: I32) -> I64:
+        ordered.append(len(token))
+        return in_order(start, token, line)
+
+    in_order = call_table._in_order
+    monkeypatch.setattr(call_table, "_in_order", counted)
+    once = job_lines(View(alike)).table
+    assert len(ordered) == 1
+
+    def added(self: JoinedCalls, calls: StepCalls, num_lines: int) -> None:
+        add(self, calls, num_lines)
+        self.alike[-1] = False
+
+    add = JoinedCalls.add
+    monkeypatch.setattr(JoinedCalls, "add", added)
+    assert same(asdict(once), asdict(job_lines(View(alike)).table))
+    assert len(ordered) == 3
