@@ -168,7 +168,7 @@ def positions(table: CallTable, sizes: I64, stage: I64) -> Positions:
     """
     programs = _programs(table, sizes, stage)
     last_stage = int(stage.max(initial=-1))
-    silent: list[tuple[I64, I64, SilentStage]] = []
+    silent: list[tuple[I64, Bool, SilentStage]] = []
     ratios: list[float] = []
     receives, sends = is_receive(table), is_send(table)
     posted, resumed = table.posted.copy(), table.resumed.copy()
@@ -177,67 +177,96 @@ def positions(table: CallTable, sizes: I64, stage: I64) -> Positions:
     queued = _queued(table)
     for program in programs:
         lines = program.lines[program.same]
-        first = table.first_call[lines]
-        count = int(table.first_call[lines[0] + 1] - first[0])
-        at = first[:, np.newaxis] + np.arange(count)
-        share = in_lines(table.waited, at).mean(axis=0)
-        is_recv, is_sent = receives[at[0]], sends[at[0]]
+        at = Places.of_lines(table, lines)
+        one_line = at.of_first
+        share = at.of(table.waited).mean(axis=0)
+        is_recv, is_sent = receives[one_line], sends[one_line]
         share = np.where(_never_hidden(table, at), 1.0, share)
         awaited = is_recv | (share > np.where(is_sent, SENDS_WAITED_SHARE, WAITED_SHARE))
         early = _earliest(table, at, queued, is_sent)
         late = _latest(table, at)
         unseen = is_recv & (share < SENDS_WAITED_SHARE)
         late = np.where(
-            unseen, _structural(late, early, is_sent, is_recv, table.direction[at[0]]), late
+            unseen, _structural(late, early, is_sent, is_recv, table.direction[one_line]), late
         )
-        posted[at], resumed[at] = early, late
+        at.put(posted, early)
+        at.put(resumed, late)
         if program.stage in (0, last_stage) and last_stage > 0:
             towards = BACKWARD if program.stage == 0 else FORWARD
-            mine = np.flatnonzero(is_recv & (table.direction[at[0]] == towards))
+            mine = np.flatnonzero(is_recv & (table.direction[one_line] == towards))
             seen = {n: int(late[i]) for n, i in enumerate(mine) if share[i] >= SENDS_WAITED_SHARE}
-            cuts = np.sort(early[is_sent & (table.direction[at[0]] == 3 - towards)]).tolist()
+            cuts = np.sort(early[is_sent & (table.direction[one_line] == 3 - towards)]).tolist()
             if cuts and len(mine):
                 is_first = program.stage == 0
                 one = SilentStage(cuts, len(mine), program.size, is_first, seen)
-                silent.append((at[:, mine], unseen[mine], one))
+                silent.append((at.at(mine), unseen[mine], one))
                 told = kernels_per_pass(one)
                 ratios += [told[1] / told[0]] if told and told[0] else []
         elif is_sent.any():
-            ratios += _pass_ratio(early, is_sent, table.direction[at[0]])
+            ratios += _pass_ratio(early, is_sent, table.direction[one_line])
         # Ranks of a ring pass data on in one program: what one waits for all do.
-        is_passed = np.isin(table.kind[at[0]], (SEND, RECV)) & (table.direction[at[0]] == 0)
-        waits[at] = awaited
-        hidden[at] = awaited & (share < SENDS_WAITED_SHARE) & ~is_passed
-    for at, unseen, one in silent:
+        is_passed = np.isin(table.kind[one_line], (SEND, RECV)) & (table.direction[one_line] == 0)
+        at.put(waits, awaited)
+        at.put(hidden, awaited & (share < SENDS_WAITED_SHARE) & ~is_passed)
+    for receives_at, unseen, one in silent:
         starts = silent_starts(one, float(median_along(ratios)) if ratios else None)
         if starts is not None:
-            resumed[at[:, unseen]] = starts[unseen]
+            resumed[receives_at[:, unseen]] = starts[unseen]
     return Positions(programs, posted, np.where(waits, resumed, -1), hidden)
 
 
-def in_lines(values: npt.NDArray[Any], at: I64) -> npt.NDArray[Any]:
-    """Return values at places [lines, calls], those of a line in a row; a view where lines are too.
+class Places:
+    """Places of the calls of lines that have equally many, by line and by call.
 
-    Mostly all lines run one program: a copy of a column of all calls takes tens of MB.
+    Mostly all lines run one program, and their calls lie together: what is of them is looked at as
+    it lies. The numbers of all places, or copies of columns, take tens of MB.
     """
-    count = at.shape[1]
-    if at.size and (np.diff(at[:, 0]) == count).all():
-        begin = int(at[0, 0])
-        return values[begin : begin + at.size].reshape(at.shape)
-    return values[at]
+
+    def __init__(self, first: I64, count: int) -> None:
+        self.first, self.count = first, count
+        self._lie_together = bool((np.diff(first) == count).all())
+
+    @classmethod
+    def of_lines(cls, table: CallTable, lines: I64) -> Places:
+        """Return the places of the calls of lines that make the same calls."""
+        first = table.first_call[lines]
+        return cls(first, int(table.first_call[lines[0] + 1] - first[0]))
+
+    @property
+    def of_first(self) -> I64:
+        """Places of the calls of the first line."""
+        return np.arange(self.first[0], self.first[0] + self.count)
+
+    def at(self, calls: I64) -> I64:
+        """Return the places of some calls, [lines, calls]."""
+        return self.first[:, np.newaxis] + calls
+
+    def of(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return values of the calls, [lines, calls]; a view where they lie together."""
+        if not self._lie_together:
+            return values[self.at(np.arange(self.count))]
+        size = len(self.first) * self.count
+        return values[self.first[0] : self.first[0] + size].reshape(len(self.first), self.count)
+
+    def put(self, values: npt.NDArray[Any], found: npt.NDArray[Any]) -> None:
+        """Set the values of each call to one of all lines."""
+        if self._lie_together:
+            self.of(values)[:] = found
+        else:
+            values[self.at(np.arange(self.count))] = found
 
 
-def _latest(table: CallTable, at: I64) -> I32:
+def _latest(table: CallTable, at: Places) -> I32:
     """Latest first kernel behind each call; where most lines saw what waits for it, that of most.
 
     Without launch records an error of the times puts single lines behind the kernel that waits.
     """
-    latest: I32 = in_lines(table.resumed, at).max(axis=0)
-    unlaunched = ~in_lines(table.launched, at).any(axis=0)
+    latest: I32 = at.of(table.resumed).max(axis=0)
+    unlaunched = ~at.of(table.launched).any(axis=0)
     if not unlaunched.any():
         return latest
-    agreed = _most_common(table.resumed[at], table.waited[at])
-    seen = table.waited[at].mean(axis=0) >= SENDS_WAITED_SHARE
+    agreed = _most_common(at.of(table.resumed), at.of(table.waited))
+    seen = at.of(table.waited).mean(axis=0) >= SENDS_WAITED_SHARE
     return np.where(seen & unlaunched, agreed, latest)
 
 
@@ -257,18 +286,18 @@ def _most_common(places: I32, counted: Bool) -> I32:
     return found
 
 
-def _never_hidden(table: CallTable, at: I64) -> Bool:
+def _never_hidden(table: CallTable, at: Places) -> Bool:
     """Calls of a kind during which no kernel ever ran, at any place on any line.
 
     What follows waits for them, also where a pause of the host behind them hides that.
     """
-    _, kind = np.unique(table.token[at[0]], return_inverse=True)
-    hidden = (in_lines(table.posted, at) < in_lines(table.resumed, at)).any(axis=0)
-    hidden |= table.kind[at[0]] == SEND
+    _, kind = np.unique(table.token[at.of_first], return_inverse=True)
+    hidden = (at.of(table.posted) < at.of(table.resumed)).any(axis=0)
+    hidden |= table.kind[at.of_first] == SEND
     return np.asarray(np.bincount(kind.reshape(-1), weights=hidden)[kind.reshape(-1)] == 0)
 
 
-def _earliest(table: CallTable, at: I64, queued: Bool, is_sent: Bool) -> I32:
+def _earliest(table: CallTable, at: Places, queued: Bool, is_sent: Bool) -> I32:
     """Earliest position of each call; of those that were queued on every line a closer bound.
 
     Of calls without a launch record single lines are left out: an error of the times puts them
@@ -277,18 +306,18 @@ def _earliest(table: CallTable, at: I64, queued: Bool, is_sent: Bool) -> I32:
     A call is not posted before the one that kept it. A send is posted at the end of its pass, which
     has as many kernels as the others of its direction.
     """
-    early: I32 = in_lines(table.posted, at).min(axis=0)
-    unlaunched = ~in_lines(table.launched, at).any(axis=0)
+    early: I32 = at.of(table.posted).min(axis=0)
+    unlaunched = ~at.of(table.launched).any(axis=0)
     if unlaunched.any():
-        fewest = np.sort(table.posted[at], axis=0)[int(OUTLIERS * len(at))]
+        fewest = np.sort(at.of(table.posted), axis=0)[int(OUTLIERS * len(at.first))]
         early = np.where(unlaunched, fewest, early)
-    kept = in_lines(queued, at).all(axis=0)
+    kept = at.of(queued).all(axis=0)
     kept_sends = np.flatnonzero(kept & is_sent)
     for place in np.flatnonzero(kept & ~is_sent).tolist():
-        before = int(table.behind[at[0, place]] - at[0, 0])
+        before = int(table.behind[at.first[0] + place] - at.first[0])
         if 0 <= before < len(early):
             early[place] = min(early[place], early[before])
-    direction = table.direction[at[0]]
+    direction = table.direction[at.of_first]
     for towards in (FORWARD, BACKWARD):
         _place_sends(early, is_sent, direction == towards, kept_sends)
     return early
@@ -407,10 +436,10 @@ class _Times(NamedTuple):
     launched: Bool
 
     @classmethod
-    def of(cls, table: CallTable, every: I64, rounding_ns: int) -> _Times:
-        started: Whole = in_lines(table.start_ns, every)
-        ended: Whole = started + in_lines(table.dur_ns, every)
-        launched = np.asarray(in_lines(table.launched, every).any(axis=0))
+    def of(cls, table: CallTable, every: Places, rounding_ns: int) -> _Times:
+        started: Whole = every.of(table.start_ns)
+        ended: Whole = started + every.of(table.dur_ns)
+        launched = np.asarray(every.of(table.launched).any(axis=0))
         return cls(started, ended, max(rounding_ns, ROUNDING_NS), launched)
 
     def slack(self, line: int, calls: I64) -> F64:
@@ -549,10 +578,8 @@ def _template(
     The lines are those of one program with the usual number of kernels.
     """
     size, units, number = program
-    begin = int(table.first_call[lines[0]])
-    count = int(table.first_call[lines[0] + 1]) - begin
-    mine = np.arange(begin, begin + count)
-    every = table.first_call[lines][:, np.newaxis] + np.arange(count)
+    every = Places.of_lines(table, lines)
+    begin, count, mine = int(every.first[0]), every.count, every.of_first
     never = found.resumed[mine] < 0
     at_wait = np.where(never, size, np.clip(found.resumed[mine], 0, size))
     at_post = np.minimum(np.clip(found.posted[mine], 0, size), at_wait)
@@ -608,7 +635,7 @@ def _template(
 
 
 def _waits_of_lines(
-    own: LineTimes, lines: I64, table: CallTable, calls: tuple[I64, I64]
+    own: LineTimes, lines: I64, table: CallTable, calls: tuple[Places, I64]
 ) -> tuple[I64, I64, Bool]:
     """Waits for calls that single lines show at an earlier position than their program has them.
 
@@ -619,15 +646,15 @@ def _waits_of_lines(
         own: times along the lines.
         lines: those of one program.
         table: their calls.
-        calls: the calls of the lines, [lines, calls], and the position of the wait for each.
+        calls: places of the calls of the lines, and the position of the wait for each.
 
     Returns:
         Places of calls, positions of waits, and which lines show each, [lines, waits].
     """
     every, at_wait = calls
-    shown_early = in_lines(table.waited, every) & (in_lines(table.resumed, every) < at_wait)
+    shown_early = every.of(table.waited) & (every.of(table.resumed) < at_wait)
     row, nth = np.nonzero(shown_early)
-    one = every[row, nth]
+    one = every.first[row] + nth
     at, instance = table.resumed[one], table.instance[one]
     before, start, _, _ = own.along(lines[row], at)
     begun, length = table.start_ns[one], table.dur_ns[one]
