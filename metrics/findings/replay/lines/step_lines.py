@@ -428,8 +428,9 @@ def main_rows(facts: RankFacts) -> I64:
     """
     gpu, classes = facts.trace.group("gpu"), facts.classes
     columns = classes, gpu.track
-    rows, track, is_copy = facts.alike("work", columns, lambda: _work_beside_calls(*columns))
-    if not len(rows):
+    work = facts.alike("work", columns, lambda: _Work.of(*columns))
+    rows, track, is_copy = work.rows, work.track, work.is_copy
+    if work.is_on_one_track:
         return rows
     weight = np.bincount(track, weights=np.where(is_copy, 0, gpu.dur_ns.take(rows)))
     main = int(weight.argmax())
@@ -439,10 +440,20 @@ def main_rows(facts: RankFacts) -> I64:
     return facts.alike(("main_rows", main), (rows, track), lambda: rows[track == main])
 
 
-def _work_beside_calls(classes: I8, tracks: I32) -> tuple[I64, I32, Bool]:
-    """Return the rows of work that is in no collective, its tracks, and which of it is copies."""
-    rows = np.flatnonzero(classes != COMM)
-    return rows, np.maximum(tracks.take(rows), 0), classes.take(rows) == MEM
+class _Work(NamedTuple):
+    """Rows of work that is in no collective, the track of each, and which of it is copies."""
+
+    rows: I64
+    track: I32
+    is_copy: Bool
+    is_on_one_track: bool
+
+    @classmethod
+    def of(cls, classes: I8, tracks: I32) -> _Work:
+        """Return it from the class and the track of all rows of ``gpu``."""
+        rows = np.flatnonzero(classes != COMM)
+        track = np.maximum(tracks.take(rows), 0)
+        return cls(rows, track, classes.take(rows) == MEM, bool((track == track[:1]).all()))
 
 
 class _Division(NamedTuple):
@@ -539,9 +550,8 @@ def _waited(
     is_send, is_transfer = kinds
     if not len(start) or not len(call_end):
         return np.zeros(len(call_end), np.bool_)
-    idle_from = np.where(resumed > 0, reach[np.maximum(resumed - 1, 0)], start[0])
-    until = start[np.minimum(resumed, len(start) - 1)]
-    until[resumed == len(start)] = np.iinfo(np.int64).max
+    idle_from = np.concatenate((start[:1], reach)).take(resumed)
+    until = np.append(start, _NONE).take(resumed)
     inside = (resumed < len(start)) & (call_end > idle_from)
     length = until - idle_from
     covered = call_end - np.maximum(idle_from, call_start)
