@@ -244,8 +244,7 @@ def gather_starts(
 def _picked(labels: Sequence[str], rows: I64, inputs: Mapping[str, MatchInput], column: str) -> I64:
     found = np.empty(rows.shape[::-1], np.int64)
     for member, label in enumerate(labels):
-        values = np.asarray(getattr(inputs[label].calls, column), np.int64)
-        found[member] = pick(values, rows[:, member])
+        found[member] = pick(getattr(inputs[label].calls, column), rows[:, member])
     return found.T
 
 

@@ -268,10 +268,9 @@ def _bandwidth(
     """Return message size, transfer time, algbw, busbw and dtype; None where not known."""
     inputs = view.inputs_by_label
     one = arrived.match.instance(row)
-    size, dur = gather(one, inputs, "message_bytes"), gather(one, inputs, "dur_ns")
-    dtypes = gather(one, inputs, "dtype")
+    size, dtypes = gather(one, inputs, "message_bytes"), gather(one, inputs, "dtype")
     count = view.groups[one.group].size if one.group >= 0 else implied_size(view, arrived.match)
-    found = matched_bandwidth(one.kind, size, dur, np.array([count]))
+    found = matched_bandwidth(one.kind, size, arrived.dur_ns[row : row + 1], np.array([count]))
     known = not np.isnan(found.algbw_gbps[0])
     has_busbw = known and not np.isnan(found.busbw_gbps[0])
     dtype = int(dtypes.max())
