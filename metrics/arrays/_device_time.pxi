@@ -200,7 +200,7 @@ def device_sums(work, windows, int64_t[:, ::1] named, int64_t[:, ::1] of_kind, i
     See ``rank_facts.py``.
 
     Args:
-        work: starts in order, durations, names, classes and kinds of device events.
+        work: starts in order, durations of at least 0, names, classes and kinds of device events.
         windows: starts and ends, disjoint and in order.
         named: of each name and class, events that start inside a window, and the durations of all
             inside of windows; zeros at first.

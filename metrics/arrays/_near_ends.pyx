@@ -141,7 +141,7 @@ cdef class HostEnds:
         self.close_ns, self.fewest, self.usual = limits.close_ns, limits.fewest, limits.usual
         self.queues, self.codes = len(first) - 1, len(names)
         edges = np.asarray(first)
-        self.first_ns, self.last_ns = np.asarray(end)[edges[:-1]], np.asarray(end)[edges[1:] - 1]
+        self.first_ns, self.last_ns = np.asarray(end)[edges[: self.queues]], np.asarray(end)[edges[1:] - 1]
         self.begin_ns, self.until_ns = self.first_ns[0], self.last_ns[0]
         for i in range(1, self.queues):
             self.begin_ns = min(self.begin_ns, self.first_ns[i])

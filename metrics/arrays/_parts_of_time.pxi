@@ -1,7 +1,8 @@
 """Compiled passes along what one rank did: the parts of its time, and what ended right before.
 
-``activity.py`` and ``segments.py`` have the plain statements of both. Times that are asked for are gone through in
-order, and with them the events, which are sorted by start; times far apart are reached by a search.
+``activity.py`` and ``segments.py`` have the plain statements of both. The times that are asked for
+are taken in order, and so are the events, which are sorted by start. Where two times are far apart,
+a search finds the event of the next.
 """
 
 cdef struct _Events:
@@ -207,8 +208,9 @@ def parts_of_time(begin, end, order, calls, work, (bint, bint) awaits, hosts, in
     ``order`` sorts the begins and, behind them, the ends. ``calls`` are start, duration, longest
     duration and role of each, ``work`` start, duration, longest duration and class, and the classes
     of computation and of copies. ``hosts`` returns what the host did, which is asked for where the
-    device is idle, None where nobody asks for idle time: two groups of operations (start, duration, longest), the ranges of causes by
-    name (start, end, row of the result), and the first time that is known of.
+    device is idle, None where nobody asks for idle time: two groups of operations (start, duration,
+    longest), the ranges of causes by name (start, end, row of the result), and the first time that
+    is known of.
     """
     cdef const int64_t[:] since = begin, until = end
     cdef const int64_t[::1] places = order

@@ -256,8 +256,8 @@ cdef class _Bins:
         cdef Py_ssize_t touched = (self.bin_ns >> shift) + 2  # parts that a window lies in, at most
         cdef uint64_t apart, bins = <uint64_t> self.bins
         cdef double by_fine = 1 / self.fine_ns, votes = 0
-        cdef float* part = <float*> calloc(parts + touched, sizeof(float))
         self.allocate(self.bins)
+        cdef float* part = <float*> calloc(parts + touched, sizeof(float))
         if part == NULL:
             raise MemoryError
         pair.index_others()
@@ -282,7 +282,7 @@ cdef class _Bins:
                     self.bound[i >> PART_SHIFT] = votes
                 votes -= part[i]
             for i in range(self.bins):
-                self.bound[i] *= 1.01  # a sum of 100,000 floats may be too small by less than this
+                self.bound[i] *= 1.05  # a sum of 700,000 floats may be too small by 4 %
         free(part)
         self.cells = self.first[self.bins]
         return 0

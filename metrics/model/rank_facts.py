@@ -122,23 +122,29 @@ class SharedResults:
     """
 
     def __init__(self) -> None:
-        self._known: dict[Hashable, list[tuple[tuple[object, ...], Any]]] = {}
+        self._known: dict[str, list[tuple[Hashable, tuple[object, ...], Any]]] = {}
 
-    def of(self, name: Hashable, columns: tuple[object, ...], make: Callable[[], _T]) -> _T:
-        """Return what ``make`` gives, for the very ``columns`` once; ``name`` tells the results."""
-        known = self._known.setdefault(name, [])
-        for given, found in known:
-            if all(map(is_, given, columns)):
+    def of(
+        self, name: str | tuple[str, object], columns: tuple[object, ...], make: Callable[[], _T]
+    ) -> _T:
+        """Return what ``make`` gives, for the very ``columns`` once.
+
+        ``name`` tells the results, with a value on which they depend besides. The last results of
+        a name are kept, whatever the values: these may differ from rank to rank.
+        """
+        known = self._known.setdefault(name if isinstance(name, str) else name[0], [])
+        for told, given, found in known:
+            if told == name and all(map(is_, given, columns)):
                 shared: _T = found
                 return shared
         made = make()
-        known.insert(0, (columns, made))
+        known.insert(0, (name, columns, made))
         del known[_MOST_SHARED:]
         return made
 
     def alike(self, name: str, made: I32) -> I32:
         """Return an array of the results of a name that equals one, else that one itself."""
-        for _, found in self._known.get(name, ()):
+        for _, _, found in self._known.get(name, ()):
             if isinstance(found, np.ndarray) and np.array_equal(found, made):
                 return found
         return made
@@ -202,7 +208,9 @@ class RankFacts:
         """Return the cached result of ``make`` for ``key``; all views of the job share it."""
         return remembered(self._remembered, key, make)
 
-    def alike(self, name: Hashable, columns: tuple[object, ...], make: Callable[[], _T]) -> _T:
+    def alike(
+        self, name: str | tuple[str, object], columns: tuple[object, ...], make: Callable[[], _T]
+    ) -> _T:
         """Return what ``make`` finds, once for all ranks that have these very columns.
 
         Args:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import multiprocessing
+import multiprocessing.connection
 import os
 import re
 import signal
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 
 from ccltui.commands.serve_mcp_command import _DESCRIPTION
 from ccltui.demo import Spec, write_job
+from ccltui.mcp_server import answer_worker
 from ccltui.mcp_server.answer_worker import AnswerWorker, RefusedError
 from ccltui.mcp_server.job_answers import MAX_BYTES, MAX_LISTED, MAX_TEXT, clipped, paged
 from ccltui.mcp_server.roots import Roots
@@ -96,16 +98,29 @@ def worker(tmp_path: Path) -> Iterator[AnswerWorker]:
     found.stop()
 
 
-def test_a_process_that_ends_costs_one_answer(worker: AnswerWorker) -> None:
+@contextlib.contextmanager
+def killed_when_asked(pid: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A process that has been sent a question, and is killed before it answers."""
+    os.kill(pid, signal.SIGSTOP)
+
+    def kill_and_wait(ends: list[Any]) -> list[Any]:
+        os.kill(pid, signal.SIGKILL)
+        return multiprocessing.connection.wait(ends)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(answer_worker, "wait", kill_and_wait)
+        yield
+
+
+def test_a_process_that_ends_costs_one_answer(
+    worker: AnswerWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = worker.ask("open", {"path": "job"})
     pid = worker._process.pid
-    os.kill(pid, signal.SIGSTOP)  # busy with a question
-    killer = threading.Timer(0.2, os.kill, (pid, signal.SIGKILL))
-    killer.start()
 
-    with pytest.raises(RefusedError, match=r"ended \(signal 9\)") as why:
+    is_told = pytest.raises(RefusedError, match=r"ended \(signal 9\)")
+    with killed_when_asked(pid, monkeypatch), is_told as why:
         worker.ask("open", {"path": "job"})
-    killer.join()
 
     assert "\n" not in str(why.value)
     assert worker.ask("open", {"path": "job"}) == first
@@ -126,12 +141,9 @@ def test_a_process_whose_pipe_others_hold_open_costs_one_answer(
     monkeypatch.setattr(context, "Pipe", pipe)
     try:
         worker.ask("open", {"path": "job"})
-        os.kill(worker._process.pid, signal.SIGSTOP)
-        killer = threading.Timer(0.2, os.kill, (worker._process.pid, signal.SIGKILL))
-        killer.start()
-        with pytest.raises(RefusedError, match=r"ended \(signal 9\)"):
+        is_told = pytest.raises(RefusedError, match=r"ended \(signal 9\)")
+        with killed_when_asked(worker._process.pid, monkeypatch), is_told:
             worker.ask("open", {"path": "job"})
-        killer.join()
     finally:
         for descriptor in held:
             os.close(descriptor)

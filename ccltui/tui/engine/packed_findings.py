@@ -8,6 +8,7 @@ mapped file.
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -192,8 +193,9 @@ _read: Final[weakref.WeakSet[PackedDetails]] = weakref.WeakSet()
 
 def forget_details() -> None:
     """Release the details of all results that were read; the next use reads them again."""
-    while _read:
-        _read.pop().forget()
+    with contextlib.suppress(KeyError):  # none is left; another thread may have taken the last
+        while True:
+            _read.pop().forget()
 
 
 def packed(result: Result) -> Result:

@@ -15,9 +15,8 @@ from ccltui.metrics.view.provenance import answer
 from ccltui.metrics.view.rank_view import of_rank, totals
 
 if TYPE_CHECKING:
-    from ccltui.metrics.model.classify import COMP
     from ccltui.metrics.view.job_view import View
-from ccltui.metrics.view.rank_view import RankView
+    from ccltui.metrics.view.rank_view import RankView
 
 
 @metric(

@@ -112,7 +112,8 @@ class HostIdle(Struct, frozen=True, dict=True):
         one program in one step share a row.
         """
         _, alike = joint_inverse(self.job.program_of_line, self.job.table.step)
-        values = own.values.reshape(len(own.values), -1)
+        each = int(np.prod(own.values.shape[1:]))  # not -1, which is no number where there is none
+        values = own.values.reshape(len(own.values), each)
         rows, edges = [np.empty((0, values.shape[1]))], [0]
         for _, lines in rows_by_value(alike):
             begin = own.edges[lines]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ccltui.draw.timeline_chart import Lane, Track
 from ccltui.metrics.result import Result
+from ccltui.tui.engine import packed_findings
 from ccltui.tui.engine.array_transfer import pack, unpack
 from ccltui.tui.engine.messages import Changes
 from ccltui.tui.engine.packed_findings import PackedDetails, StructTable, forget_details, packed
@@ -107,6 +108,26 @@ def test_large_details_are_read_when_they_are_used(forgotten: bool) -> None:
     assert "per_rank" in other.details
     assert other.details.get("absent") is None
     assert packed(other) is other
+
+
+def test_another_thread_may_forget_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Emptied(set[Any]):
+        """A set whose last element another thread takes right after somebody looked."""
+
+        def __bool__(self) -> bool:
+            return True
+
+        def __len__(self) -> int:
+            return 1
+
+    one = packed(result(rows=list(range(9999))))
+    read = one.details["rows"]
+    monkeypatch.setattr(packed_findings, "_read", Emptied([one.details]))
+
+    forget_details()
+
+    assert one.details["rows"] == read
+    assert one.details["rows"] is not read
 
 
 def test_small_details_stay_as_they_are() -> None:

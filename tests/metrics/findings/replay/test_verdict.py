@@ -438,3 +438,13 @@ def test_a_file_that_was_filtered_accuses_nobody() -> None:
 
     assert found.details["verdict"] == "inconclusive"
     assert "it was filtered" in found.details["why"]
+
+
+@pytest.mark.parametrize("slow", [{}, {1: 1.5}])
+def test_ranks_without_collectives_are_judged_too(slow: dict[int, float]) -> None:
+    plan = Planted(dp=2, micro_batches=2, world_norm=False, reduces=False, slow_ranks=slow)
+
+    found = verdict_of(plan)
+
+    assert found.status in {"ok", "partial"}
+    assert found.details["num_ranks"] == 2
