@@ -40,7 +40,6 @@ cdef class Order:
     cdef const int32_t[::1] behind
     cdef const int32_t[::1] offset
     cdef const int32_t[::1] instance
-    cdef const uint8_t[::1] waits
     cdef const int32_t[::1] first_member
     cdef const int32_t[::1] member
     cdef int32_t[::1] at
@@ -58,11 +57,11 @@ cdef class Order:
     cdef Py_ssize_t count
 
     def __init__(
-        self, kind, which, behind, offset, instance, waits, size, first_member, member
+        self, kind, which, behind, offset, instance, size, first_member, member
     ):
         calls, ranks = len(instance), len(offset) - 1
         self.kind, self.which, self.behind, self.offset = kind, which, behind, offset
-        self.instance, self.waits = instance, waits
+        self.instance = instance
         self.first_member, self.member = first_member, member
         self.at = offset.copy()
         self.left = np.append(size, np.int32(0))
@@ -138,7 +137,7 @@ cdef class Order:
                 )
             if ends:
                 self.emit(END, -1, -1, number)
-            if number < 0 or not self.waits[call]:
+            if number < 0:
                 begun = self.end(call, begun)
             if ends:
                 for place in range(self.first_member[number], self.first_member[number + 1]):
@@ -378,7 +377,6 @@ def replay(
     if is_other is not None:
         others = is_other
         step.is_other = &chosen[0, 0]
-    lasts = dur if dur.dtype == np.int32 else dur
     for row in range(lines.shape[0]):
         for place in range(step.lines):
             one = lines[row, place]

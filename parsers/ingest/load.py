@@ -60,8 +60,8 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-_MOST_SHARED = 1 << 14
-"""Facts that are kept to be shared: those of a job of ten thousand ranks in groups of eight."""
+_MOST_SHARED = 1 << 12
+"""Facts that are kept to be shared, those asked for last; some are of ranks whose job is closed."""
 
 
 class TransferredRank(Struct, frozen=True):

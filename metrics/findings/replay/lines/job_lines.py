@@ -6,7 +6,7 @@ time it is replayed as such transfers are that have a kernel each.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -456,7 +456,8 @@ def _job_lines(view: View) -> JobLines:
     out |= _without_steps(view, [item for item in inputs if item.label not in out])
     here = [item.label for item in inputs if item.label not in out]
     marked = all(view.facts.ranks[label].marked_steps[0] for label in here)
-    chosen = {step.id for rank in view.ranks for step in rank.steps} if marked else None
+    every = frozenset(step.id for rank in view.ranks for step in rank.steps)
+    chosen = every if marked else None
     ends, partly = None, set[int]()
     if not marked:
         starts = [kernel_starts(view.facts.ranks[label]) for label in here]
@@ -475,7 +476,7 @@ def _job_lines(view: View) -> JobLines:
         partly = everything - shared
         if any(set(one.steps.tolist()) != shared for one in lines if len(one.steps)):
             del lines, calls
-            lines, calls = _lines(view, linked, shared, out)
+            lines, calls = _lines(view, linked, frozenset(shared), out)
     job = _assembled(view, linked, lines, calls, out, marked=marked)
     return replace(job, partly=tuple(sorted(partly))) if partly else job
 
@@ -526,7 +527,7 @@ def _without_steps(view: View, inputs: Sequence[MatchInput]) -> dict[str, str]:
 def _lines(
     view: View,
     linked: LinkedCalls,
-    chosen: Collection[int] | None,
+    chosen: frozenset[int] | None,
     out: Mapping[str, str],
     implied: Mapping[str, Implied] | None = None,
 ) -> tuple[list[StepLines], JoinedCalls]:

@@ -32,7 +32,7 @@ from ccltui.metrics.model.rank_steps import (
 from ccltui.parsers.array_types import I8, I32, I64, Bool
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    pass
 
 LEAST: Final = 3
 """Occurrences of a call from which their distance is a period: two whole steps lie between."""
@@ -266,7 +266,7 @@ class Implied(NamedTuple):
 def step_lines(
     facts: RankFacts,
     calls: Calls,
-    chosen: Collection[int] | None,
+    chosen: frozenset[int] | None,
     implied: Implied | None = None,
     rounding_ns: int = 0,
 ) -> tuple[StepLines, StepCalls]:
@@ -473,7 +473,7 @@ class _Division(NamedTuple):
 
 
 def _shared_division(
-    facts: RankFacts, calls: Calls, rows: I64, chosen: Collection[int] | None
+    facts: RankFacts, calls: Calls, rows: I64, chosen: frozenset[int] | None
 ) -> _Division:
     """Return `_divided`, found once for ranks whose work and calls are in the same steps."""
     work = facts.work
@@ -484,9 +484,7 @@ def _shared_division(
     return facts.alike(name, columns, lambda: _divided(facts, calls, rows, chosen))
 
 
-def _divided(
-    facts: RankFacts, calls: Calls, rows: I64, chosen: Collection[int] | None
-) -> _Division:
+def _divided(facts: RankFacts, calls: Calls, rows: I64, chosen: frozenset[int] | None) -> _Division:
     """Divide a rank by its steps.
 
     Work that was launched before the recording began is of an earlier step and in no line: it

@@ -145,7 +145,6 @@ def _compiled(program: Program) -> Order | None:
         program.behind,
         program.first,
         program.instance,
-        (program.instance >= 0).view(np.uint8),
         program.size,
         program.first_member,
         program.member,
