@@ -272,6 +272,7 @@ def test_ranks_share_the_columns_that_have_the_same_bytes(traces: Path, store: P
     assert one.name is other.name
     assert one.name.tolist() == other.name.tolist()
 
+    assert second.place is not None
     (place,) = (found for found in second.place.columns if found.name == "cpu_ops/name")
     flip(second.place.path, (second.place.begin or 0) + place.begin, 0)
     known, damaged = open_job(traces, cache_dir=store).ranks

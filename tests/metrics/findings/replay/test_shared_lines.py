@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,7 @@ def moved(trace: RankTrace, calls: Calls, times: Times) -> tuple[RankTrace, Call
 
 
 def columns_of(
-    trace: RankTrace, calls: Calls, chosen: Collection[int], shared: SharedResults
+    trace: RankTrace, calls: Calls, chosen: frozenset[int], shared: SharedResults
 ) -> dict[str, Any]:
     lines, of_calls = step_lines(RankFacts(trace, shared), calls, chosen)
     return asdict(lines) | {f"call_{name}": one for name, one in asdict(of_calls).items()}
@@ -61,7 +61,7 @@ def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
 )
 def test_lines_of_ranks_at_other_times_are_their_own(times: Times) -> None:
     trace, calls = first_rank()
-    shared, chosen = SharedResults(), {0, 1, 2}
+    shared, chosen = SharedResults(), frozenset({0, 1, 2})
 
     one = columns_of(trace, calls, chosen, shared)
     there = moved(trace, calls, times)
@@ -76,12 +76,12 @@ def test_lines_of_ranks_at_other_times_are_their_own(times: Times) -> None:
 def test_lines_of_other_steps_are_found_anew() -> None:
     trace, calls = first_rank()
     shared = SharedResults()
-    columns_of(trace, calls, {0, 1, 2}, shared)
+    columns_of(trace, calls, frozenset({0, 1, 2}), shared)
 
-    fewer = columns_of(trace, calls, {1, 2}, shared)
+    fewer = columns_of(trace, calls, frozenset({1, 2}), shared)
 
     assert fewer["steps"].tolist() == [1, 2]
-    assert same(fewer, columns_of(trace, calls, {1, 2}, SharedResults()))
+    assert same(fewer, columns_of(trace, calls, frozenset({1, 2}), SharedResults()))
 
 
 def test_a_rank_whose_work_lasts_longer_on_another_stream_has_that_as_its_line() -> None:
