@@ -506,6 +506,8 @@ class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
 
     def _show(self) -> None:
         """Update the screen to the scene, and send the queries that it lacks answers to."""
+        if not self.screen_stack:  # a fact that comes while the application ends
+            return
         prompt = self.control.prompt if "control" in self.__dict__ else None
         self.scene = self._front.fitted(self.scene)
         self._front.show(self.scene, prompt)

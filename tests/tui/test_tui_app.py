@@ -22,7 +22,8 @@ from ccltui.parsers.window import Window
 from ccltui.tui.action_list import active
 from ccltui.tui.app import Explorer
 from ccltui.tui.canvas import CellCanvas
-from ccltui.tui.engine.messages import Fact, JobOpened, LoadEnded
+from ccltui.tui.engine.background import FactPosted
+from ccltui.tui.engine.messages import Fact, JobOpened, LoadEnded, Problem
 from ccltui.tui.panes import PANES
 from ccltui.tui.state.pane import pane_named
 from ccltui.tui.state.pane_states import ALIGNMENT, TIMELINE
@@ -58,6 +59,18 @@ async def test_the_worst_straggler_is_two_keys_away_and_stays_selected(
         assert app.scene.state.pane == TIMELINE
         assert await appears(pilot, "▶r5")
         assert await appears(pilot, "last r5")
+
+
+async def test_a_fact_that_comes_while_the_application_ends_is_not_shown(start: Start) -> None:
+    app = start()
+    async with app.run_test(size=(90, 26)):
+        screens = app.screen_stack
+        app._screen_stack.clear()
+
+        app.on_fact_posted(FactPosted(Problem("late"), 0))
+
+        app._screen_stack.extend(screens)
+        assert app.scene.session.phase != "failed"
 
 
 @pytest.mark.parametrize("pane", [pane.name for pane in PANES])

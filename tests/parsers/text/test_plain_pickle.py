@@ -243,7 +243,7 @@ def test_text_that_is_not_utf8_keeps_its_bytes() -> None:
 
 
 LOADERS = {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
-OWN_PROCESSES = {"array_transfer.py", "server.py", "client.py"}
+OWN_PROCESSES = {"array_transfer.py", "packed_findings.py", "server.py", "client.py"}
 """Of `ccltui/tui/engine`: messages between the explorer and the process that it starts."""
 
 
