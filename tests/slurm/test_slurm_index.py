@@ -16,6 +16,7 @@ import pytest
 from cluster import Cluster
 from daemons import await_true, processes_with
 
+from ccltui.parsers.discovery.discover import FOLDER
 from ccltui.parsers.job import open_job
 
 RANKS = 8
@@ -67,10 +68,11 @@ def drained(cluster: Cluster) -> Iterator[Callable[[str, str], None]]:
 
 
 def _entries(store: Path) -> dict[str, bytes]:
+    """The columns in a store; where a directory was listed, its listing is there as well."""
     return {
         str(path.relative_to(store)): path.read_bytes()
         for path in sorted(store.glob("[!.]*/*"))  # without what a killed task was writing
-        if path.is_file()
+        if path.is_file() and path.parent.name != FOLDER
     }
 
 
