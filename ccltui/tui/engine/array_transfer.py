@@ -86,7 +86,8 @@ class Channel:
 
 
 _LARGE_BYTES: Final = 128
-"""Bytes from which an array goes into the file: one of a message takes 600 more in memory."""
+"""Bytes from which an array goes into the file: one that stays in the message takes 600 bytes more
+in memory than its numbers."""
 _ALIGNED: Final = 64
 _mapped: weakref.WeakSet[FileMapping] = weakref.WeakSet()
 _mapped_lock: Final = threading.Lock()

@@ -1,9 +1,9 @@
 """Findings in few objects, however many ranks there are, and the release of what is not in use.
 
-Of ten thousand ranks it draws some dozens at a time, and a pane reads the details of a few metrics.
-The numbers of all of them as objects of Python took 45 KB a rank, which is most of what a large job
-needs in the process with the screen. Here they are arrays of all ranks, and bytes; both come in a
-mapped file.
+The process with the screen draws some dozens of ten thousand ranks at a time, and a pane reads the
+details of a few metrics. The numbers of all of them as objects of Python took 45 KB a rank, most of
+what a large job needed there. Here they are arrays of all ranks, and bytes; both come in a mapped
+file.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ T = TypeVar("T", bound=Struct)
 _MOST_MADE: Final = 256
 """Structs that are kept once they are made: more than a screen has rows, and 1 MB of lanes."""
 _SMALL_BYTES: Final = 4096
-"""Details below this stay as they are: the channel sends no smaller ones in a file."""
+"""Details below this stay as they are: frames read many, and together they are small."""
 
 
 class _Column(Protocol):
